@@ -1,0 +1,79 @@
+// Where parallelism comes from: nowhere unless the caller says so.
+//
+// Simplest correct call: none; a run without an executor uses the calling thread alone.
+// Recommended: one attend::ThreadPool for the process, or your own pool behind Executor:
+//     attend::ThreadPool pool(4);
+//     plan.run(inputs, outputs, workspace, pool);      // planned with {.threads = 4}
+#ifndef ATTEND_EXECUTOR_H_
+#define ATTEND_EXECUTOR_H_
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+namespace attend {
+
+// A reference to a callable void(size_t task), valid while that callable lives. Allocates nothing.
+class TaskRef {
+ public:
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, TaskRef>)
+  TaskRef(F&& f) noexcept  // NOLINT(google-explicit-constructor): made to be passed a lambda
+      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+        call_([](void* object, std::size_t task) { (*static_cast<std::remove_reference_t<F>*>(object))(task); }) {}
+
+  void operator()(std::size_t task) const { call_(object_, task); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, std::size_t);
+};
+
+// A parallel-for. Implement it over the pool you have: two functions.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // How many tasks can run at the same time, at least 1.
+  virtual int concurrency() const noexcept = 0;
+
+  // Calls task(0) ... task(num_tasks - 1), each once, in any order, on any threads, and returns when all have returned;
+  // what the tasks wrote is then visible to the caller. Tasks do not throw and do not call parallel_for.
+  // No promise about overlap is needed: an executor that runs all tasks one after another is correct.
+  virtual void parallel_for(std::size_t num_tasks, TaskRef task) = 0;
+};
+
+// Runs everything on the calling thread.
+class SerialExecutor final : public Executor {
+ public:
+  int concurrency() const noexcept override { return 1; }
+  void parallel_for(std::size_t num_tasks, TaskRef task) override {
+    for (std::size_t i = 0; i < num_tasks; ++i) task(i);
+  }
+};
+
+// The built-in pool: threads are started by the constructor, sleep while there is nothing to do, and end with the pool.
+// The calling thread works too, so ThreadPool(n) starts n - 1 threads. parallel_for may be called from several threads;
+// the calls then take turns.
+class ThreadPool final : public Executor {
+ public:
+  // threads: how many work at once, the caller included; 0 takes available_threads(). Throws Error when negative.
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool() override;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int concurrency() const noexcept override;
+  void parallel_for(std::size_t num_tasks, TaskRef task) override;
+
+  // CPUs this process may use: its affinity mask, cut to the container's CPU quota where there is one. At least 1.
+  static int available_threads();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attend
+
+#endif  // ATTEND_EXECUTOR_H_

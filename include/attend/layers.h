@@ -1,0 +1,157 @@
+// The five layers: parameters + plan + run. Inference only: dropout, where a paper or framework has it, is the identity.
+//
+// Simplest correct call:
+//     attend::DotAttention layer;
+//     auto plan = layer.plan({.batch = 2, .num_queries = 1, .num_keys = 10, .query_size = 2, .value_size = 4});
+// Recommended for trained weights:
+//     attend::MultiHeadAttention layer({.num_heads = 8}, attend::io::load("layer.safetensors", "encoder.0.self_attn."));
+//
+// Layers are immutable values: copying one shares its packed weights, and any number of threads may plan and run it.
+// Parameter matrices have PyTorch's shapes, (output size, input size). They are packed while the layer is built; what was
+// passed in is not needed afterwards.
+#ifndef ATTEND_LAYERS_H_
+#define ATTEND_LAYERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "attend/plan.h"
+#include "attend/tensor.h"
+#include "attend/tensor_view.h"
+
+namespace attend {
+
+// Parameters of additive attention.
+struct AdditiveParameters {
+  TensorView<const float> W_q;  // (U, Dq)
+  TensorView<const float> W_k;  // (U, Dk)
+  TensorView<const float> w_v;  // (1, U) or (U)
+  TensorView<const float> b_q;  // (U), optional
+  TensorView<const float> b_k;  // (U), optional
+  // From a checkpoint: W_q.weight, W_k.weight, w_v.weight and optional W_q.bias, W_k.bias. A w_v.bias is accepted and has no
+  // effect: it moves all scores of a row alike, which softmax cancels.
+  // Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected. The views refer
+  // to parameters, which must outlive them.
+  static AdditiveParameters from(const Parameters& parameters);
+};
+
+// Parameter of bilinear attention.
+struct BilinearParameters {
+  TensorView<const float> W;  // (Dq, Dk)
+  // From a checkpoint: W.weight or W. Errors: as AdditiveParameters::from.
+  static BilinearParameters from(const Parameters& parameters);
+};
+
+// How a multi-head layer scores within each head.
+enum class Scoring {
+  kDot,       // scale * q_h . k_h
+  kAdditive,  // w_v[h] . tanh(q_h + k_h)
+};
+
+// Parameters of multi-head attention. Query, key and value sizes may all differ.
+struct MultiHeadParameters {
+  TensorView<const float> W_q;  // (H*D, Dq)
+  TensorView<const float> W_k;  // (H*D, Dk)
+  TensorView<const float> W_v;  // (H*Dh, Dv)
+  TensorView<const float> W_o;  // (output size, H*Dh)
+  TensorView<const float> b_q, b_k, b_v, b_o;  // optional, one element per row of the matrix
+  TensorView<const float> w_v;                 // (H, D), Scoring::kAdditive only
+  // From a checkpoint, by the names of the textbook (W_q.weight, W_k.weight, W_v.weight, W_o.weight, biases), of
+  // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias) or of
+  // Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.). Per-head additive scoring adds
+  // w_v.weight (H, D).
+  // Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected, as is a feature
+  // this library does not have (bias_k, bias_v of torch). The views refer to parameters, which must outlive them.
+  static MultiHeadParameters from(const Parameters& parameters);
+};
+
+struct DotOptions {
+  std::optional<float> scale;  // default 1 / sqrt(D)
+};
+struct BilinearOptions {
+  float scale = 1.0f;
+};
+struct GaussianOptions {
+  float sigma = 1.0f;
+};
+struct MultiHeadOptions {
+  std::int64_t num_heads = 1;
+  Scoring scoring = Scoring::kDot;
+  std::optional<float> scale;  // Scoring::kDot: default 1 / sqrt(D) with D the size of a head
+};
+
+namespace detail {
+struct LayerImpl;
+}
+
+// What all layers can do. Build one of the layers below, or let choose() pick from the parameters.
+class Attention {
+ public:
+  // Checks the shape against the parameters, chooses path, tiles and workspace, and says why in Plan::explain().
+  //   Thread-safe; allocates. Errors: Error naming the size or option, what it was and what was expected.
+  Plan plan(const Shape& shape, const PlanOptions& options = {}) const;
+
+  // "additive", "dot", "bilinear", "gaussian" or "multi-head".
+  std::string_view name() const noexcept;
+
+  // Picks the layer: W_q, W_k and w_v mean additive; W means bilinear; no parameters and equal query and key sizes mean
+  // dot. No parameters and unequal sizes is an Error that names both and says what to use instead.
+  static Attention choose(const Parameters& parameters, std::int64_t query_size, std::int64_t key_size);
+
+ protected:
+  explicit Attention(std::shared_ptr<const detail::LayerImpl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<const detail::LayerImpl> impl_;
+};
+
+// score(q, k) = w_v . tanh(W_q q + W_k k)
+//   Error bound: scores within 4e-7 sum|w_v| of the exact score for given pre-activations W_q q, W_k k; these are f32
+//     products with f32 accumulation.   Special values: a NaN in a row of queries makes that row's result NaN.
+//   Source: Bahdanau, Cho, Bengio 2015 (arXiv:1409.0473), section A.1.2; Dive into Deep Learning, 11.3.
+class AdditiveAttention : public Attention {
+ public:
+  explicit AdditiveAttention(const AdditiveParameters& parameters);
+  explicit AdditiveAttention(const Parameters& parameters) : AdditiveAttention(AdditiveParameters::from(parameters)) {}
+};
+
+// score(q, k) = scale * q . k, scale = 1 / sqrt(D) by default.
+//   Source: Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
+class DotAttention : public Attention {
+ public:
+  explicit DotAttention(const DotOptions& options = {});
+};
+
+// score(q, k) = scale * q^T W k, scale = 1 by default. One projection, of the queries or of the keys, whichever costs less.
+//   Source: Luong, Pham, Manning 2015 (arXiv:1508.04025), equation 8, "general".
+class BilinearAttention : public Attention {
+ public:
+  explicit BilinearAttention(const BilinearParameters& parameters, const BilinearOptions& options = {});
+  explicit BilinearAttention(const Parameters& parameters, const BilinearOptions& options = {})
+      : BilinearAttention(BilinearParameters::from(parameters), options) {}
+};
+
+// score(q, k) = -|q - k|^2 / (2 sigma^2)
+//   Computed as a dot product with a per-key bias, |q|^2 being the same for all keys of a row; queries and keys are first
+//   moved so that key 0 lies at the origin, which bounds the rounding by max|score| however far from 0 the data lies.
+//   Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
+class GaussianAttention : public Attention {
+ public:
+  explicit GaussianAttention(const GaussianOptions& options = {});
+};
+
+// Per head h: score = scale * (W_q q)_h . (W_k k)_h, or w_v[h] . tanh((W_q q)_h + (W_k k)_h); heads pool (W_v v)_h, and W_o
+// maps them, side by side, to the output. Heads are strided views of the projections; none is ever copied.
+//   Source: Vaswani et al. 2017, section 3.2.2.
+class MultiHeadAttention : public Attention {
+ public:
+  MultiHeadAttention(const MultiHeadOptions& options, const MultiHeadParameters& parameters);
+  MultiHeadAttention(const MultiHeadOptions& options, const Parameters& parameters)
+      : MultiHeadAttention(options, MultiHeadParameters::from(parameters)) {}
+};
+
+}  // namespace attend
+
+#endif  // ATTEND_LAYERS_H_

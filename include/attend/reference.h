@@ -1,0 +1,38 @@
+// The truth: every layer in double precision, plain loops, each formula as in its paper. Slow, for tests and for
+// `attend check`; shares no code with the engine.
+//
+// Simplest use: auto truth = attend::reference::dot({}, {.queries = q, .keys = k, .values = v, .valid_lens = lens});
+#ifndef ATTEND_REFERENCE_H_
+#define ATTEND_REFERENCE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "attend/layers.h"
+#include "attend/plan.h"
+
+namespace attend::reference {
+
+// Dense, row-major. heads is 0 for layers whose weights are (B, M, N).
+struct Result {
+  std::vector<double> output;             // (B, M, output size) or (B, H, M, Dv) for views split into heads
+  std::vector<double> attention_weights;  // (B, M, N) or (B, H, M, N)
+  double max_abs_score = 0;               // over all valid pairs, the S of the error bound 2e-7 (4 + S)
+  double max_abs_value = 0;               // over all values that some row sees (projected ones for multi-head)
+};
+
+// All take the inputs of a run (missing keys: self-attention; missing values: the keys) and allocate their result.
+// Rows without valid keys are 0; keys and values beyond a row's valid length are not read.
+// Errors: none are checked; the inputs are those of a run that was accepted.
+Result additive(const AdditiveParameters& parameters, const Inputs& inputs);
+Result dot(const DotOptions& options, const Inputs& inputs);  // also (B, H, M, D) views
+Result bilinear(const BilinearParameters& parameters, const BilinearOptions& options, const Inputs& inputs);
+Result gaussian(const GaussianOptions& options, const Inputs& inputs);
+Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& parameters, const Inputs& inputs);
+
+// softmax of each row's first len scores, 0 beyond.
+std::vector<double> masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens);
+
+}  // namespace attend::reference
+
+#endif  // ATTEND_REFERENCE_H_
