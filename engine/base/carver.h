@@ -1,0 +1,33 @@
+// Cuts one block of memory into aligned parts. The same calls serve twice: at planning they only count bytes, and their
+// offsets are kept in the plan.
+#ifndef ATTEND_BASE_CARVER_H_
+#define ATTEND_BASE_CARVER_H_
+
+#include <cstddef>
+
+#include "engine/base/checked.h"
+
+namespace attend {
+
+class Carver {
+ public:
+  // A cache line, and the widest vector of any target.
+  static constexpr std::size_t kAlignment = 64;
+
+  // Offset of a new part of count elements of size element_bytes.
+  std::size_t take(std::size_t count, std::size_t element_bytes) {
+    const std::size_t offset = bytes_;
+    const std::size_t part = checked_add(checked_multiply(count, element_bytes, "workspace"), kAlignment - 1, "workspace");
+    bytes_ = checked_add(bytes_, part / kAlignment * kAlignment, "workspace");
+    return offset;
+  }
+
+  std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace attend
+
+#endif  // ATTEND_BASE_CARVER_H_

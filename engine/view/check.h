@@ -1,0 +1,62 @@
+// The checks of the public door. Each message names the argument, what it was and what was expected.
+#ifndef ATTEND_VIEW_CHECK_H_
+#define ATTEND_VIEW_CHECK_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "attend/tensor_view.h"
+#include "engine/base/message.h"
+
+namespace attend {
+
+// What one axis must be: a letter for messages, and a size unless any will do.
+struct Axis {
+  const char* letter;
+  std::int64_t size = kAny;
+  static constexpr std::int64_t kAny = -1;
+};
+
+// "(2, N, 64)": known sizes as numbers, free ones as letters.
+inline std::string expected_text(std::initializer_list<Axis> axes) {
+  std::string text = "(";
+  for (const Axis& axis : axes) {
+    if (text.size() > 1) text += ", ";
+    text += axis.size == Axis::kAny ? std::string(axis.letter) : std::to_string(axis.size);
+  }
+  return text + ")";
+}
+
+// Rank and sizes; memory present unless the view has no elements.
+template <class T>
+void check_sizes(const TensorView<T>& view, const char* name, std::initializer_list<Axis> axes) {
+  if (view.empty()) fail(name, " is not given, expected a view of sizes ", expected_text(axes));
+  bool fits = view.rank() == static_cast<int>(axes.size());
+  int index = 0;
+  for (const Axis& axis : axes) {
+    fits = fits && (axis.size == Axis::kAny || view.size(index) == axis.size);
+    ++index;
+  }
+  if (!fits) fail(name, " is ", to_string(view.sizes()), ", expected ", expected_text(axes));
+  if (view.data() == nullptr && view.num_elements() > 0) {
+    fail(name, " is ", to_string(view.sizes()), " at a null pointer, expected memory");
+  }
+}
+
+// Contract 7: innermost stride 1.
+template <class T>
+void check_innermost_stride(const TensorView<T>& view, const char* name) {
+  if (view.size(-1) > 1 && view.stride(-1) != 1) {
+    fail(name, " has strides ", to_string(view.strides()), ", expected 1 for the innermost");
+  }
+}
+
+// A size against the largest that was planned for.
+inline void check_at_most(std::int64_t size, std::int64_t planned, const char* what) {
+  if (size > planned) fail(what, " is ", size, ", expected at most ", planned, ", which the plan was made for");
+}
+
+}  // namespace attend
+
+#endif  // ATTEND_VIEW_CHECK_H_
