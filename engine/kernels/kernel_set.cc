@@ -1,0 +1,49 @@
+#include "engine/kernels/kernel_set.h"
+
+#include <array>
+#include <bit>
+
+#include <hwy/highway.h>
+
+namespace attend::kernels {
+namespace {
+
+KernelSet make_kernel_set(std::int64_t target) {
+  return {.target = target,
+          .name = target_name(target),
+          .pack = pack_kernels(target),
+          .tile_product = tile_product_kernels(target),
+          .softmax_tile = softmax_tile_kernels(target),
+          .masked_softmax = masked_softmax_kernels(target),
+          .additive_score = additive_score_kernels(target)};
+}
+
+}  // namespace
+
+const char* target_name(std::int64_t target) { return hwy::TargetName(target); }
+
+std::vector<std::int64_t> available_targets() {
+  // HWY_TARGETS: what this build compiled. SupportedTargets: what the CPU has (and what another Highway user of the process
+  // has not disabled). Highway numbers better targets with lower bits.
+  std::vector<std::int64_t> targets;
+  const auto bits = static_cast<std::uint64_t>(HWY_TARGETS) & static_cast<std::uint64_t>(hwy::SupportedTargets());
+  for (std::uint64_t rest = bits; rest != 0; rest &= rest - 1) {
+    targets.push_back(std::int64_t{1} << std::countr_zero(rest));
+  }
+  return targets;
+}
+
+const KernelSet& kernel_set(std::int64_t target) {
+  // Filled once for all targets; a plan keeps the reference.
+  static const std::vector<KernelSet> sets = [] {
+    std::vector<KernelSet> all;
+    for (const std::int64_t each : available_targets()) all.push_back(make_kernel_set(each));
+    return all;
+  }();
+  for (const KernelSet& set : sets) {
+    if (set.target == target) return set;
+  }
+  return sets.back();
+}
+
+}  // namespace attend::kernels

@@ -1,0 +1,38 @@
+// All kernels of one target as function pointers: what a plan holds. The planner calls kernel_set(target) once; runs call
+// through the pointers, so that no dispatch and no global state is on the hot path.
+#ifndef ATTEND_KERNELS_KERNEL_SET_H_
+#define ATTEND_KERNELS_KERNEL_SET_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/kernels/additive_score.h"
+#include "engine/kernels/masked_softmax.h"
+#include "engine/kernels/pack.h"
+#include "engine/kernels/softmax_tile.h"
+#include "engine/kernels/tile_product.h"
+
+namespace attend::kernels {
+
+struct KernelSet {
+  std::int64_t target = 0;   // Highway's bit
+  const char* name = "";     // Highway's name of it
+  PackKernels pack;
+  TileProductKernels tile_product;
+  SoftmaxTileKernels softmax_tile;
+  MaskedSoftmaxKernels masked_softmax;
+  AdditiveScoreKernels additive_score;
+};
+
+// The kernels of one target, which must be one of available_targets().
+const KernelSet& kernel_set(std::int64_t target);
+
+// Targets compiled in and supported by this CPU, best first. Reads CPUID through Highway, never its chosen target.
+std::vector<std::int64_t> available_targets();
+
+// Highway's name of a target.
+const char* target_name(std::int64_t target);
+
+}  // namespace attend::kernels
+
+#endif  // ATTEND_KERNELS_KERNEL_SET_H_

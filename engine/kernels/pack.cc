@@ -1,0 +1,35 @@
+#include "engine/kernels/pack.h"
+
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/pack.cc"
+#include <hwy/foreach_target.h>  // before highway.h
+#include <hwy/highway.h>
+
+#include "engine/kernels/pack-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+void Keys(const PackKeysArgs& args) { PackKeys(hn::ScalableTag<float>(), args); }
+bool Values(const PackValuesArgs& args) { return PackValues(hn::ScalableTag<float>(), args); }
+void Queries(const PackQueriesArgs& args) { PackQueries(args); }
+
+PackKernels Kernels() { return {PanelWidth(hn::ScalableTag<float>()), &Keys, &Values, &Queries}; }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "engine/kernels/for_target.h"
+namespace attend::kernels {
+PackKernels pack_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+}  // namespace attend::kernels
+#endif
