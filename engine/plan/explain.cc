@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <string>
+
+#include "engine/plan/planner.h"
+
+namespace attend::detail {
+namespace {
+
+std::string line(const std::string& what, const std::string& text) {
+  std::string padded = "  " + what;
+  padded.resize(std::max<std::size_t>(padded.size() + 1, 14), ' ');
+  return padded + text + "\n";
+}
+
+// 1234567 -> "1.23 M": three digits are what an estimate deserves.
+std::string rounded(double value) {
+  const char* units[] = {"", " k", " M", " G", " T", " P"};
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(units)) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g%s", value, units[unit]);
+  return text;
+}
+
+std::string shape_text(const PlanImpl& plan) {
+  const Shape& s = plan.shape;
+  std::string text = "B " + std::to_string(s.batch) + ", M " + std::to_string(s.num_queries) + ", N " +
+                     std::to_string(s.num_keys) + ", H " + std::to_string(plan.num_heads) + ", Dq " +
+                     std::to_string(s.query_size) + ", Dk " + std::to_string(s.key_size) + ", Dv " +
+                     std::to_string(s.value_size);
+  text += plan.layer->score == Score::kAdditive ? ", U " : ", D ";
+  return text + std::to_string(plan.score_size) + "; a run may have fewer batch entries, queries and keys";
+}
+
+}  // namespace
+
+std::string explain(const PlanImpl& plan) {
+  const WorkspaceLayout& layout = plan.layout;
+  std::string text = std::string(plan.layer->name) + " attention, path " + plan.path + ", target " + plan.kernels->name + "\n";
+  text += line("shape", shape_text(plan));
+  for (const Reason& reason : plan.reasons) text += line(reason.what, reason.text);
+  text += line("target", std::string(plan.kernels->name) + ": " + std::to_string(plan.kernels->pack.panel_width) +
+                             " floats a panel; oneDNN picks its own instructions");
+  text += line("workspace", std::to_string(layout.total) + " bytes = " + std::to_string(layout.workers) + " shared + " +
+                                std::to_string(plan.options.threads) + " x " + std::to_string(layout.worker_bytes) +
+                                " per thread");
+  text += line("work", rounded(plan.flops) + "FLOP in products" +
+                           (plan.tanhs > 0 ? ", " + rounded(plan.tanhs) + " tanh" : std::string()) + ", " +
+                           rounded(plan.bytes) + "B read and written, all keys valid");
+  return text;
+}
+
+}  // namespace attend::detail

@@ -1,0 +1,41 @@
+// What a layer is to the planner: its score, its sizes and its packed maps. Built by layers/, read by plan/ and run/.
+#ifndef ATTEND_PLAN_LAYER_H_
+#define ATTEND_PLAN_LAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/matmul/linear.h"
+
+namespace attend::detail {
+
+enum class Score { kDot, kGaussian, kAdditive };
+
+// Immutable once built; plans share it.
+struct LayerImpl {
+  const char* name = "";        // "additive", "dot", ...
+  const char* parameters = "";  // what made it this layer, for explain()
+  Score score = Score::kDot;
+  bool is_multi_head = false;
+
+  // Sizes fixed by the parameters; 0 where the shape of a plan decides.
+  std::int64_t num_heads = 0;
+  std::int64_t query_size = 0, key_size = 0, value_size = 0;
+  std::int64_t score_size = 0;       // per head: D of a dot product, U of an additive score; bilinear: decided by the planner
+  std::int64_t head_value_size = 0;  // per head; 0: the value size
+  std::int64_t output_size = 0;      // 0: num_heads * head_value_size
+
+  // Maps of rows; null: the rows as they are. Bilinear has both query and key, of which a plan uses one.
+  std::shared_ptr<const matmul::Linear> query, key, value, output;
+  bool either_side = false;  // bilinear: project the queries or the keys, whichever costs less
+
+  std::vector<float> w_v;      // additive: (num_heads, score_size)
+  std::optional<float> scale;  // dot: not given means 1 / sqrt(score size)
+  float sigma = 1.0f;          // gaussian
+};
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_PLAN_LAYER_H_

@@ -1,0 +1,79 @@
+// The frozen outcome of planning. Everything a run needs to know is here; a run only adds pointers.
+#ifndef ATTEND_PLAN_PLAN_IMPL_H_
+#define ATTEND_PLAN_PLAN_IMPL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "attend/plan.h"
+#include "engine/kernels/kernel_set.h"
+#include "engine/plan/layer.h"
+
+namespace attend::detail {
+
+// One decision and its reason, a line of explain().
+struct Reason {
+  std::string what;
+  std::string text;
+};
+
+// How a query tile meets its keys.
+enum class Pooling {
+  kFused,         // key tile by key tile with online softmax: scores of one tile exist at a time
+  kMaterialised,  // all scores of a row at once, softmax, then pooling: what returns attention weights
+};
+
+// Byte offsets into the workspace, planned for the largest shape.
+struct WorkspaceLayout {
+  // Shared by all workers.
+  std::size_t key_limits = 0;                       // int32 (B): keys that some query of the entry sees
+  std::size_t row_starts = 0;                       // int64 (B + 1): sums of key_limits, to number the visible key rows
+  std::size_t query = 0, key = 0, value = 0;        // projected rows, (B, M or N, size of the map)
+  std::size_t pooled = 0;                           // multi-head: (B, M, H * head_value_size), before the output map
+  std::size_t workers = 0, worker_bytes = 0;        // worker w at workers + w * worker_bytes
+  // Within a worker, while pooling.
+  std::size_t packed_keys = 0, packed_values = 0, packed_queries = 0, scores = 0, accumulators = 0;
+  std::size_t row_max = 0, row_sum = 0, row_lens = 0, tile_lens = 0;
+  // Within a worker, while projecting: rows gathered for a map, its results, its scratch.
+  std::size_t rows_in = 0, rows_out = 0, map_scratch = 0;
+  std::size_t total = 0;
+};
+
+struct PlanImpl {
+  std::shared_ptr<const LayerImpl> layer;
+  const kernels::KernelSet* kernels = nullptr;
+  Shape shape;  // every size filled in
+  PlanOptions options;
+
+  // Facts derived from layer and shape.
+  std::int64_t num_heads = 1;        // pooled side by side
+  std::int64_t score_size = 0;       // per head
+  std::int64_t head_value_size = 0;  // per head
+  std::int64_t context_size = 0;     // columns of an output row without the concatenated query
+  std::int64_t output_size = 0;      // with it
+  float scale = 1.0f;                // of the dot product
+  const matmul::Linear* query_map = nullptr;
+  const matmul::Linear* key_map = nullptr;
+  const matmul::Linear* value_map = nullptr;
+  const matmul::Linear* output_map = nullptr;
+
+  // Choices.
+  std::string path;
+  Pooling pooling = Pooling::kFused;
+  std::size_t tile_queries = 0;
+  std::size_t tile_keys = 0;
+  std::size_t query_ranges = 1;  // work items per head; does not touch results
+  WorkspaceLayout layout;
+  std::vector<Reason> reasons;
+
+  // Estimated for the full shape, all keys valid.
+  double flops = 0, bytes = 0;
+  double tanhs = 0;  // terms w tanh(a + b) of additive scores, beside the flops
+};
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_PLAN_PLAN_IMPL_H_

@@ -1,0 +1,32 @@
+// Decides: facts -> rules -> plan. Does no arithmetic on tensors.
+#ifndef ATTEND_PLAN_PLANNER_H_
+#define ATTEND_PLAN_PLANNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "attend/plan.h"
+#include "engine/plan/plan_impl.h"
+
+namespace attend::detail {
+
+// Checks shape and options against the layer, chooses and explains. Throws Error.
+std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer, const Shape& shape,
+                                          const PlanOptions& options);
+
+// Which layer a set of parameters and sizes asks for, and why (DESIGN.md section 3).
+enum class LayerChoice { kAdditive, kBilinear, kDot };
+struct ParametersPresent {
+  bool W_q = false, W_k = false, w_v = false, W = false;
+  bool any = false;
+  std::string source;  // of the parameters, for messages
+};
+LayerChoice choose_layer(const ParametersPresent& present, std::int64_t query_size, std::int64_t key_size);
+
+// The text of Plan::explain().
+std::string explain(const PlanImpl& plan);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_PLAN_PLANNER_H_

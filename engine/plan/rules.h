@@ -1,0 +1,18 @@
+#ifndef ATTEND_PLAN_RULES_H_
+#define ATTEND_PLAN_RULES_H_
+
+#include "engine/plan/plan_impl.h"
+
+namespace attend::detail {
+
+// Chooses path, tiles and the split into work items from the facts, each with its reason. Throws Error for a forced path that
+// does not fit.
+void apply_rules(PlanImpl& plan);
+
+// Sizes the workspace for the chosen tiles and estimates the work.
+void lay_out_workspace(PlanImpl& plan);
+void estimate_work(PlanImpl& plan);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_PLAN_RULES_H_
