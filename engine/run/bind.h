@@ -1,0 +1,37 @@
+// From the views of a run to rows: checked against the plan, then reduced to pointers and strides.
+#ifndef ATTEND_RUN_BIND_H_
+#define ATTEND_RUN_BIND_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attend/plan.h"
+#include "engine/plan/plan_impl.h"
+
+namespace attend::detail {
+
+// Rows of one tensor by batch entry, head and row; strides in elements.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  std::ptrdiff_t batch_stride = 0, head_stride = 0, row_stride = 0;
+
+  T* at(std::int64_t b, std::int64_t h, std::int64_t row) const {
+    return data + b * batch_stride + h * head_stride + row * row_stride;
+  }
+};
+
+// A run's problem. Heads: those of the views, 1 for (B, N, D).
+struct Bound {
+  std::int64_t batch = 0, num_queries = 0, num_keys = 0;
+  Rows<const float> queries, keys, values;
+  TensorView<const std::int32_t> valid_lens;
+  Rows<float> output, attention_weights;  // attention_weights.data is null when not asked for
+};
+
+// Throws Error for anything that does not fit the plan (DESIGN.md, contract 1, 7, 10). Writes nothing.
+Bound bind(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_RUN_BIND_H_

@@ -1,0 +1,34 @@
+// Applies a layer's maps to the rows of tensors, 64 rows at a time: queries, keys and values before pooling, the heads' results
+// after it.
+#ifndef ATTEND_RUN_MAP_ROWS_H_
+#define ATTEND_RUN_MAP_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/matmul/linear.h"
+#include "engine/plan/plan_impl.h"
+#include "engine/run/bind.h"
+
+namespace attend::detail {
+
+// One tensor through one map. Rows are numbered across the batch, so that small entries share a block of rows.
+struct MapJob {
+  const matmul::Linear* map = nullptr;
+  Rows<const float> source;
+  Rows<float> destination;
+  // Rows of entry b: those numbered starts[b] to starts[b + 1] - 1; or rows_per_entry each where starts is null.
+  const std::int64_t* starts = nullptr;
+  std::int64_t rows_per_entry = 0;
+  std::int64_t batch = 0;
+
+  std::int64_t num_rows() const { return starts != nullptr ? starts[batch] : batch * rows_per_entry; }
+  std::size_t num_blocks() const;
+};
+
+// Maps block `block` of the job. worker: this worker's part of the workspace. False if oneDNN failed.
+[[nodiscard]] bool map_block(const MapJob& job, std::size_t block, const WorkspaceLayout& layout, std::byte* worker);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_RUN_MAP_ROWS_H_

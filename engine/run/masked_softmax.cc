@@ -1,0 +1,93 @@
+#include "attend/masked_softmax.h"
+
+#include <algorithm>
+
+#include "engine/base/checked.h"
+#include "engine/kernels/kernel_set.h"
+#include "engine/run/bind.h"
+#include "engine/run/items.h"
+#include "engine/view/check.h"
+#include "engine/view/valid_lens.h"
+
+namespace attend {
+namespace {
+
+// Rows of one work item. A multiple of nothing: rows are independent, so results do not depend on it.
+constexpr std::int64_t kRowsPerItem = 64;
+
+template <class T>
+detail::Rows<T> rows_of(const TensorView<T>& view) {
+  if (view.rank() == 4) return {view.data(), view.stride(0), view.stride(1), view.stride(2)};
+  return {view.data(), view.stride(0), 0, view.stride(1)};
+}
+
+void check_softmax(const TensorView<const float>& input, const TensorView<const std::int32_t>& lens,
+                   const TensorView<float>& output) {
+  if (input.rank() == 4) {
+    check_sizes(input, "input", {{"B"}, {"H"}, {"M"}, {"N"}});
+    check_sizes(output, "output", {{"B", input.size(0)}, {"H", input.size(1)}, {"M", input.size(2)}, {"N", input.size(3)}});
+  } else {
+    check_sizes(input, "input", {{"B"}, {"M"}, {"N"}});
+    check_sizes(output, "output", {{"B", input.size(0)}, {"M", input.size(1)}, {"N", input.size(2)}});
+  }
+  check_innermost_stride(input, "input");
+  check_innermost_stride(output, "output");
+  check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1));
+}
+
+}  // namespace
+
+void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens, TensorView<float> output,
+                    const MaskedSoftmaxOptions& options) {
+  check_softmax(input, valid_lens, output);
+  const auto kernels = kernels::masked_softmax_kernels(options.target.id());
+  const detail::Rows<const float> in = rows_of(input);
+  const detail::Rows<float> out = rows_of(output);
+  const std::int64_t heads = input.rank() == 4 ? input.size(1) : 1;
+  const std::int64_t rows = input.size(-2), columns = input.size(-1);
+  const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;
+
+  const auto work = [&](std::size_t item, std::size_t) {
+    const auto number = static_cast<std::int64_t>(item);
+    const std::int64_t head = number / items_per_head, m = number % items_per_head * kRowsPerItem;
+    const std::int64_t b = head / heads, h = head % heads;
+    const std::int32_t* lens = nullptr;
+    if (!valid_lens.empty()) lens = valid_lens.rank() == 2 ? valid_lens.at(b, m) : valid_lens.at(b);
+    kernels.rows({.input = in.at(b, h, m),
+                  .input_stride = in.row_stride,
+                  .output = out.at(b, h, m),
+                  .output_stride = out.row_stride,
+                  .num_rows = static_cast<std::size_t>(std::min(kRowsPerItem, rows - m)),
+                  .num_columns = static_cast<std::size_t>(columns),
+                  .valid_lens = lens,
+                  .valid_lens_stride = valid_lens.rank() == 2 ? valid_lens.stride(1) : 0});
+  };
+  const auto items = static_cast<std::size_t>(input.size(0) * heads * items_per_head);
+  if (options.executor != nullptr) {
+    detail::run_items(*options.executor, options.executor->concurrency(), items, work);
+  } else {
+    for (std::size_t item = 0; item < items; ++item) work(item, 0);
+  }
+}
+
+void sequence_mask(TensorView<float> x, TensorView<const std::int32_t> valid_lens, float value) {
+  if (x.rank() < 2) fail("x is ", to_string(x.sizes()), ", expected 2 to 4 axes (B, N, ...)");
+  if (valid_lens.rank() != 1) fail("valid_lens is ", to_string(valid_lens.sizes()), ", expected (", x.size(0), ")");
+  if (x.data() == nullptr && x.num_elements() > 0) fail("x is at a null pointer, expected memory");
+  check_valid_lens(valid_lens, x.size(0), 0, x.size(1));
+  const std::int64_t inner = x.rank() > 2 ? x.size(2) : 1, innermost = x.rank() > 3 ? x.size(3) : 1;
+  for (std::int64_t b = 0; b < x.size(0); ++b) {
+    for (std::int64_t n = *valid_lens.at(b); n < x.size(1); ++n) {
+      for (std::int64_t i = 0; i < inner; ++i) {
+        for (std::int64_t j = 0; j < innermost; ++j) {
+          float* element = x.at(b, n);
+          if (x.rank() > 2) element += i * x.stride(2);
+          if (x.rank() > 3) element += j * x.stride(3);
+          *element = value;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace attend

@@ -1,0 +1,148 @@
+#include "engine/run/run_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <span>
+
+#include "engine/base/message.h"
+#include "engine/run/bind.h"
+#include "engine/run/items.h"
+#include "engine/run/map_rows.h"
+#include "engine/run/pool.h"
+#include "engine/view/valid_lens.h"
+
+namespace attend::detail {
+namespace {
+
+// One run: the bound problem, the workspace and who works on it.
+struct Run {
+  const PlanImpl& plan;
+  const Bound& bound;
+  std::byte* workspace;
+  Executor& executor;
+
+  template <class T>
+  T* part(std::size_t offset) const {
+    return reinterpret_cast<T*>(workspace + offset);
+  }
+  std::byte* worker(std::size_t index) const {
+    return workspace + plan.layout.workers + index * plan.layout.worker_bytes;
+  }
+};
+
+// How many keys of each entry some query sees, and the running sum of it: all later work is proportional to these.
+void count_visible_keys(const Run& run) {
+  auto* limits = run.part<std::int32_t>(run.plan.layout.key_limits);
+  auto* starts = run.part<std::int64_t>(run.plan.layout.row_starts);
+  starts[0] = 0;
+  for (std::int64_t b = 0; b < run.bound.batch; ++b) {
+    limits[b] = key_limit(run.bound.valid_lens, b, run.bound.num_queries, run.bound.num_keys);
+    starts[b + 1] = starts[b] + limits[b];
+  }
+}
+
+// Rows of a projected tensor in the workspace: (B, rows, size), heads side by side within a row.
+Rows<float> projected_rows(const Run& run, std::size_t offset, std::int64_t rows, const matmul::Linear& map,
+                           std::int64_t head_size) {
+  const auto size = static_cast<std::ptrdiff_t>(map.out_size());
+  return {run.part<float>(offset), rows * size, head_size, size};
+}
+
+template <class T>
+Rows<const T> read_only(const Rows<T>& rows) {
+  return {rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
+}
+
+// Several jobs' blocks as one parallel loop.
+void map_all(const Run& run, std::span<const MapJob> jobs) {
+  std::size_t blocks = 0;
+  for (const MapJob& job : jobs) blocks += job.num_blocks();
+  std::atomic<bool> failed{false};
+  run_items(run.executor, run.plan.options.threads, blocks, [&](std::size_t item, std::size_t worker) {
+    for (const MapJob& job : jobs) {
+      const std::size_t own = job.num_blocks();
+      if (item < own) {
+        if (!map_block(job, item, run.plan.layout, run.worker(worker))) failed.store(true, std::memory_order_relaxed);
+        return;
+      }
+      item -= own;
+    }
+  });
+  if (failed.load()) fail("oneDNN failed to execute a product that it had accepted when it was planned");
+}
+
+// Queries, keys and values as the score sees them; what has no map is used as it lies.
+void map_inputs(const Run& run, PoolJob& pool) {
+  const PlanImpl& plan = run.plan;
+  const Bound& bound = run.bound;
+  const auto* starts = run.part<const std::int64_t>(plan.layout.row_starts);
+  std::array<MapJob, 3> jobs;
+  std::size_t count = 0;
+  const auto add = [&](const matmul::Linear* map, const Rows<const float>& source, std::size_t offset, std::int64_t rows,
+                       std::int64_t head_size, const std::int64_t* numbering, Rows<const float>& seen) {
+    if (map == nullptr) return;
+    const Rows<float> destination = projected_rows(run, offset, rows, *map, head_size);
+    jobs[count++] = {.map = map, .source = source, .destination = destination, .starts = numbering, .rows_per_entry = rows,
+                     .batch = bound.batch};
+    seen = read_only(destination);
+  };
+  add(plan.query_map, bound.queries, plan.layout.query, bound.num_queries, plan.score_size, nullptr, pool.queries);
+  // Padded keys are neither projected nor read.
+  add(plan.key_map, bound.keys, plan.layout.key, bound.num_keys, plan.score_size, starts, pool.keys);
+  add(plan.value_map, bound.values, plan.layout.value, bound.num_keys, plan.head_value_size, starts, pool.values);
+  if (count > 0) map_all(run, {jobs.data(), count});
+}
+
+// Luong's [context; query]: the second half of each output row.
+void concat_queries(const Run& run) {
+  const PlanImpl& plan = run.plan;
+  const Bound& bound = run.bound;
+  const std::int64_t heads = plan.layer->is_multi_head ? 1 : plan.num_heads;
+  const auto bytes = static_cast<std::size_t>(plan.shape.query_size) * sizeof(float);
+  run_items(run.executor, plan.options.threads, static_cast<std::size_t>(bound.batch * heads),
+            [&](std::size_t item, std::size_t) {
+              const std::int64_t b = static_cast<std::int64_t>(item) / heads, h = static_cast<std::int64_t>(item) % heads;
+              for (std::int64_t m = 0; m < bound.num_queries; ++m) {
+                std::memcpy(bound.output.at(b, h, m) + plan.context_size, bound.queries.at(b, h, m), bytes);
+              }
+            });
+}
+
+}  // namespace
+
+void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs, std::byte* workspace, Executor& executor) {
+  const Bound bound = bind(plan, inputs, outputs);
+  const Run run{plan, bound, workspace, executor};
+  if (bound.batch == 0 || bound.num_queries == 0) return;
+  count_visible_keys(run);
+
+  PoolJob pool{.plan = &plan,
+               .batch = bound.batch,
+               .num_heads = plan.num_heads,
+               .num_queries = bound.num_queries,
+               .num_keys = bound.num_keys,
+               .queries = bound.queries,
+               .keys = bound.keys,
+               .values = bound.values,
+               .valid_lens = bound.valid_lens,
+               .key_limits = run.part<const std::int32_t>(plan.layout.key_limits),
+               .output = bound.output,
+               .attention_weights = bound.attention_weights};
+  map_inputs(run, pool);
+
+  MapJob output_job{.map = plan.output_map, .source = {}, .destination = bound.output, .starts = nullptr,
+                    .rows_per_entry = bound.num_queries, .batch = bound.batch};
+  if (plan.output_map != nullptr) {
+    const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(plan.output_map->in_size());
+    pool.output = {run.part<float>(plan.layout.pooled), bound.num_queries * size, plan.head_value_size, size};
+    output_job.source = read_only(pool.output);
+  }
+  run_items(executor, plan.options.threads, pool.num_items(),
+            [&](std::size_t item, std::size_t worker) { pool_item(pool, item, run.worker(worker)); });
+  if (plan.output_map != nullptr) map_all(run, {&output_job, 1});
+  if (plan.options.concat_queries) concat_queries(run);
+}
+
+}  // namespace attend::detail

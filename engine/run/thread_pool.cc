@@ -1,0 +1,118 @@
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "attend/executor.h"
+#include "engine/base/message.h"
+
+namespace attend {
+namespace {
+
+// CPUs' worth of time per period that the container may use, rounded up; 0 where there is no quota. cgroup v2 says
+// "max 100000" or "200000 100000" in cpu.max; v1 has two files.
+int quota_from_cgroup() {
+  std::ifstream v2("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (v2 >> quota >> period) {
+    if (quota == "max" || period <= 0) return 0;
+    return static_cast<int>((std::stod(quota) + period - 1) / period);
+  }
+  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double limit = 0;
+  if (v1_quota >> limit && v1_period >> period && limit > 0 && period > 0) {
+    return static_cast<int>((limit + period - 1) / period);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int ThreadPool::available_threads() {
+  cpu_set_t set;
+  int cpus = static_cast<int>(std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+  const int quota = quota_from_cgroup();
+  if (quota > 0) cpus = std::min(cpus, quota);
+  return std::max(1, cpus);
+}
+
+// One loop at a time. A loop is a generation: workers wake when it changes, draw task numbers until none is left, and the
+// caller returns when the last task has.
+struct ThreadPool::Impl {
+  std::mutex one_loop;  // parallel_for calls take turns
+  std::mutex mutex;
+  std::condition_variable wake, idle;
+  std::vector<std::thread> threads;
+  const TaskRef* task = nullptr;
+  std::size_t num_tasks = 0;
+  std::size_t generation = 0;
+  int working = 0;  // threads inside the current loop
+  bool stopping = false;
+  std::atomic<std::size_t> next{0};
+
+  void draw(const TaskRef& run, std::size_t tasks) {
+    for (std::size_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) run(i);
+  }
+
+  void work() {
+    std::size_t seen = 0;
+    std::unique_lock lock(mutex);
+    while (true) {
+      wake.wait(lock, [&] { return stopping || (generation != seen && task != nullptr); });
+      if (stopping) return;
+      seen = generation;
+      const TaskRef run = *task;
+      const std::size_t tasks = num_tasks;
+      ++working;
+      lock.unlock();
+      draw(run, tasks);
+      lock.lock();
+      if (--working == 0) idle.notify_one();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
+  if (threads < 0) fail("threads is ", threads, ", expected at least 0");
+  const int count = threads == 0 ? available_threads() : threads;
+  for (int i = 1; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->work(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stopping = true;
+  }
+  impl_->wake.notify_all();
+  for (std::thread& thread : impl_->threads) thread.join();
+}
+
+int ThreadPool::concurrency() const noexcept { return static_cast<int>(impl_->threads.size()) + 1; }
+
+void ThreadPool::parallel_for(std::size_t num_tasks, TaskRef task) {
+  const std::lock_guard turn(impl_->one_loop);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->task = &task;
+    impl_->num_tasks = num_tasks;
+    impl_->next.store(0);
+    ++impl_->generation;
+  }
+  impl_->wake.notify_all();
+  impl_->draw(task, num_tasks);
+  // All tasks are drawn; wait for those that other threads still run. A thread that wakes from now on finds no task.
+  std::unique_lock lock(impl_->mutex);
+  impl_->task = nullptr;
+  impl_->idle.wait(lock, [&] { return impl_->working == 0; });
+}
+
+}  // namespace attend
