@@ -1,0 +1,167 @@
+#include <array>
+#include <cmath>
+
+#include "attend/layers.h"
+#include "engine/layers/names.h"
+#include "engine/plan/layer.h"
+
+namespace attend {
+namespace {
+
+using detail::require;
+
+// What the tensors are called where they come from, for messages.
+struct Names {
+  std::string W_q = "W_q", W_k = "W_k", W_v = "W_v", W_o = "W_o";
+  std::string b_q = "b_q", b_k = "b_k", b_v = "b_v", b_o = "b_o";
+  std::string source;  // "file:prefix: " or nothing
+};
+
+// The shapes that must agree among the tensors themselves. Throws Error naming the one that does not.
+void check_shapes(const MultiHeadParameters& p, const Names& names) {
+  const auto named = [&](const std::string& name) { return names.source + name; };
+  detail::check_parameter(p.W_q, named(names.W_q), {{"H*D"}, {"Dq"}});
+  const std::int64_t hidden = p.W_q.size(0);
+  detail::check_parameter(p.W_k, named(names.W_k), {{"H*D", hidden}, {"Dk"}});
+  detail::check_parameter(p.W_v, named(names.W_v), {{"H*Dh"}, {"Dv"}});
+  const std::int64_t value_hidden = p.W_v.size(0);
+  detail::check_parameter(p.W_o, named(names.W_o), {{"output size"}, {"H*Dh", value_hidden}});
+  detail::check_bias(p.b_q, named(names.b_q), hidden);
+  detail::check_bias(p.b_k, named(names.b_k), hidden);
+  detail::check_bias(p.b_v, named(names.b_v), value_hidden);
+  detail::check_bias(p.b_o, named(names.b_o), p.W_o.size(0));
+}
+
+// Looks up four matrices and their optional biases by stem: stem.weight and stem.bias.
+struct Stems {
+  std::string q, k, v, o;
+};
+MultiHeadParameters from_stems(const Parameters& parameters, const Stems& stems, const char* meaning) {
+  const auto weight = [&](const std::string& stem) { return require(parameters, stem + ".weight", meaning); };
+  const auto bias = [&](const std::string& stem) { return parameters.find(stem + ".bias"); };
+  const MultiHeadParameters p{.W_q = weight(stems.q),
+                              .W_k = weight(stems.k),
+                              .W_v = weight(stems.v),
+                              .W_o = weight(stems.o),
+                              .b_q = bias(stems.q),
+                              .b_k = bias(stems.k),
+                              .b_v = bias(stems.v),
+                              .b_o = bias(stems.o),
+                              .w_v = parameters.find("w_v.weight")};
+  check_shapes(p, {stems.q + ".weight", stems.k + ".weight", stems.v + ".weight", stems.o + ".weight", stems.q + ".bias",
+                   stems.k + ".bias", stems.v + ".bias", stems.o + ".bias", detail::source_of(parameters) + ": "});
+  return p;
+}
+
+// torch.nn.MultiheadAttention: one in_proj_weight (3E, E), or three where key or value sizes differ; one bias for all three.
+MultiHeadParameters from_torch(const Parameters& parameters) {
+  const char* meaning = "a matrix of multi-head attention (torch.nn.MultiheadAttention names)";
+  for (const char* unsupported : {"bias_k", "bias_v"}) {
+    if (parameters.contains(unsupported)) {
+      fail(detail::source_of(parameters), ": ", unsupported, " is present, expected none: attend has no extra key and value rows");
+    }
+  }
+  MultiHeadParameters p;
+  const TensorView<const float> packed = parameters.find("in_proj_weight");
+  if (!packed.empty()) {
+    if (packed.rank() != 2 || packed.size(0) % 3 != 0) {
+      fail(detail::source_of(parameters), ": in_proj_weight is ", to_string(packed.sizes()), ", expected (3 E, E)");
+    }
+    const std::int64_t rows = packed.size(0) / 3, columns = packed.size(1);
+    p.W_q = TensorView<const float>(packed.data(), {rows, columns});
+    p.W_k = TensorView<const float>(packed.data() + rows * columns, {rows, columns});
+    p.W_v = TensorView<const float>(packed.data() + 2 * rows * columns, {rows, columns});
+  } else {
+    p.W_q = require(parameters, "q_proj_weight", meaning);
+    p.W_k = require(parameters, "k_proj_weight", meaning);
+    p.W_v = require(parameters, "v_proj_weight", meaning);
+  }
+  const TensorView<const float> bias = parameters.find("in_proj_bias");
+  if (!bias.empty()) {
+    const std::int64_t rows = p.W_q.size(0);
+    if (bias.rank() != 1 || bias.size(0) != 3 * rows) {
+      fail(detail::source_of(parameters), ": in_proj_bias is ", to_string(bias.sizes()), ", expected (", 3 * rows, ")");
+    }
+    p.b_q = TensorView<const float>(bias.data(), {rows});
+    p.b_k = TensorView<const float>(bias.data() + rows, {rows});
+    p.b_v = TensorView<const float>(bias.data() + 2 * rows, {rows});
+  }
+  p.W_o = require(parameters, "out_proj.weight", meaning);
+  p.b_o = parameters.find("out_proj.bias");
+  p.w_v = parameters.find("w_v.weight");
+  const bool one = !packed.empty();
+  check_shapes(p, {one ? "in_proj_weight" : "q_proj_weight", one ? "in_proj_weight" : "k_proj_weight",
+                   one ? "in_proj_weight" : "v_proj_weight", "out_proj.weight", "in_proj_bias", "in_proj_bias", "in_proj_bias",
+                   "out_proj.bias", detail::source_of(parameters) + ": "});
+  return p;
+}
+
+void check_additive_scoring(const MultiHeadParameters& p, std::int64_t num_heads, std::int64_t head_size) {
+  if (p.w_v.empty()) {
+    fail("w_v.weight is missing, expected (", num_heads, ", ", head_size, ") for additive scoring in multi-head attention");
+  }
+  detail::check_parameter(p.w_v, "w_v.weight", {{"H", num_heads}, {"D", head_size}});
+}
+
+std::shared_ptr<const detail::LayerImpl> build(const MultiHeadOptions& options, const MultiHeadParameters& p) {
+  if (options.num_heads < 1) fail("num_heads is ", options.num_heads, ", expected at least 1");
+  if (options.scale && !std::isfinite(*options.scale)) fail("scale is ", *options.scale, ", expected a finite number");
+  check_shapes(p, {});
+  const std::int64_t hidden = p.W_q.size(0), value_hidden = p.W_v.size(0);
+  for (const std::int64_t size : {hidden, value_hidden}) {
+    if (size % options.num_heads != 0) {
+      fail("num_heads is ", options.num_heads, ", expected a divisor of ", size, ", the rows of ", size == hidden ? "W_q" : "W_v");
+    }
+  }
+  const bool additive = options.scoring == Scoring::kAdditive;
+  if (additive && options.scale) fail("scale is ", *options.scale, ", expected none: additive scoring has no scale");
+  if (additive) check_additive_scoring(p, options.num_heads, hidden / options.num_heads);
+
+  auto layer = std::make_shared<detail::LayerImpl>();
+  layer->name = "multi-head";
+  layer->parameters = additive ? "W_q, W_k, W_v and W_o, each head scored by w_v . tanh(q + k)"
+                               : "W_q, W_k, W_v and W_o, each head scored by scale q . k";
+  layer->score = additive ? detail::Score::kAdditive : detail::Score::kDot;
+  layer->is_multi_head = true;
+  layer->num_heads = options.num_heads;
+  layer->query_size = p.W_q.size(1);
+  layer->key_size = p.W_k.size(1);
+  layer->value_size = p.W_v.size(1);
+  layer->score_size = hidden / options.num_heads;
+  layer->head_value_size = value_hidden / options.num_heads;
+  layer->output_size = p.W_o.size(0);
+  layer->query = std::make_shared<matmul::Linear>(p.W_q, p.b_q, "W_q");
+  layer->key = std::make_shared<matmul::Linear>(p.W_k, p.b_k, "W_k");
+  layer->value = std::make_shared<matmul::Linear>(p.W_v, p.b_v, "W_v");
+  layer->output = std::make_shared<matmul::Linear>(p.W_o, p.b_o, "W_o");
+  layer->scale = options.scale;
+  if (additive) {
+    for (std::int64_t h = 0; h < options.num_heads; ++h) {
+      for (std::int64_t d = 0; d < layer->score_size; ++d) layer->w_v.push_back(*p.w_v.at(h, d));
+    }
+  }
+  return layer;
+}
+
+}  // namespace
+
+MultiHeadParameters MultiHeadParameters::from(const Parameters& parameters) {
+  if (parameters.contains("in_proj_weight") || parameters.contains("q_proj_weight")) return from_torch(parameters);
+  if (parameters.contains("W_q.weight")) {
+    return from_stems(parameters, {"W_q", "W_k", "W_v", "W_o"}, "a matrix of multi-head attention (textbook names)");
+  }
+  const char* bert = "a matrix of multi-head attention (Hugging Face BERT names)";
+  if (parameters.contains("self.query.weight")) {
+    return from_stems(parameters, {"self.query", "self.key", "self.value", "output.dense"}, bert);
+  }
+  if (parameters.contains("query.weight")) return from_stems(parameters, {"query", "key", "value", "output.dense"}, bert);
+  fail(detail::source_of(parameters),
+       ": no multi-head parameters, expected W_q.weight (textbook), in_proj_weight or q_proj_weight "
+       "(torch.nn.MultiheadAttention), or query.weight (Hugging Face BERT); found ",
+       detail::names_there(parameters));
+}
+
+MultiHeadAttention::MultiHeadAttention(const MultiHeadOptions& options, const MultiHeadParameters& parameters)
+    : Attention(build(options, parameters)) {}
+
+}  // namespace attend
