@@ -1,0 +1,73 @@
+// What differs between targets, or between Highway 1.0.3 and 1.3, in one place: everything else is written to 1.0.3,
+// whose names later versions still accept.
+#if defined(ATTEND_SIMD_COMPAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_SIMD_COMPAT_INL_H_
+#undef ATTEND_SIMD_COMPAT_INL_H_
+#else
+#define ATTEND_SIMD_COMPAT_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+
+// Once only: macros survive the toggle. True where vectors are C++ arrays or single numbers, not registers.
+#ifndef ATTEND_TARGET_IS_EMULATED
+#define ATTEND_TARGET_IS_EMULATED (HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128)
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Largest lane. ReduceMax appeared after 1.0.3; our own name, because a call by Highway's would be ambiguous where it
+// exists. NaN lanes are dropped on some targets and win on others.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE float HorizontalMax(D d, V v) {
+#if HWY_TARGET == HWY_EMU128
+  // MaxOfLanes starts from the lowest finite float there: -inf in every lane would give that.
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(v, d, lanes);
+  float max = lanes[0];
+  for (size_t i = 1; i < hn::Lanes(d); ++i) max = lanes[i] > max ? lanes[i] : max;
+  return max;
+#else
+  return hn::GetLane(hn::MaxOfLanes(d, v));
+#endif
+}
+
+// Sum of float lanes, added in double: a tree of float additions would lose up to log2(lanes) roundings, which alone
+// exceeds the 2e-7 that masked softmax may be wrong by. Goes through memory because swizzles do not exist on SCALAR; 20
+// to 30 cycles.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE double HorizontalSum(D d, V v) {
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, decltype(dd)> half;
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(v, d, lanes);
+  hn::Vec<decltype(dd)> sum = hn::Zero(dd);
+  for (size_t i = 0; i < hn::Lanes(d); i += hn::Lanes(dd)) {
+    sum = hn::Add(sum, hn::PromoteTo(dd, hn::Load(half, lanes + i)));
+  }
+  return hn::GetLane(hn::SumOfLanes(dd, sum));
+}
+
+// min(max(v, low), high), and NaN for NaN, which hn::Clamp does not promise.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ClampKeepNaN(D /*d*/, V v, V low, V high) {
+#if HWY_ARCH_X86 && !ATTEND_TARGET_IS_EMULATED
+  // minps and maxps return their second operand when either is NaN (Intel SDM), and Highway keeps the order of
+  // operands.
+  return hn::Max(low, hn::Min(high, v));
+#else
+  v = hn::IfThenElse(hn::Gt(v, high), high, v);
+  return hn::IfThenElse(hn::Lt(v, low), low, v);
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTEND_SIMD_COMPAT_INL_H_
