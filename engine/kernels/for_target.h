@@ -80,6 +80,21 @@
 #else
 #define ATTEND_CASE_SVE2(function)
 #endif
+#if HWY_TARGETS & HWY_SVE_256
+#define ATTEND_CASE_SVE_256(function) ATTEND_CASE(HWY_SVE_256, N_SVE_256, function)
+#else
+#define ATTEND_CASE_SVE_256(function)
+#endif
+#if HWY_TARGETS & HWY_SVE2_128
+#define ATTEND_CASE_SVE2_128(function) ATTEND_CASE(HWY_SVE2_128, N_SVE2_128, function)
+#else
+#define ATTEND_CASE_SVE2_128(function)
+#endif
+#if defined(HWY_NEON_WITHOUT_AES) && (HWY_TARGETS & HWY_NEON_WITHOUT_AES)
+#define ATTEND_CASE_NEON_WITHOUT_AES(function) ATTEND_CASE(HWY_NEON_WITHOUT_AES, N_NEON_WITHOUT_AES, function)
+#else
+#define ATTEND_CASE_NEON_WITHOUT_AES(function)
+#endif
 
 #define ATTEND_RETURN_FOR_TARGET(target, function)                                                          \
   switch (target) {                                                                                         \
@@ -96,6 +111,9 @@
     ATTEND_CASE_NEON(function)                                                                              \
     ATTEND_CASE_SVE(function)                                                                               \
     ATTEND_CASE_SVE2(function)                                                                              \
+    ATTEND_CASE_SVE_256(function)                                                                           \
+    ATTEND_CASE_SVE2_128(function)                                                                          \
+    ATTEND_CASE_NEON_WITHOUT_AES(function)                                                                  \
     default:                                                                                                \
       return {};                                                                                            \
   }

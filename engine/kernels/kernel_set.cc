@@ -8,6 +8,12 @@
 namespace attend::kernels {
 namespace {
 
+// HWY_TARGETS: what this build compiled. SupportedTargets: what the CPU has (and what another Highway user of the process has
+// not disabled). Highway numbers better targets with lower bits.
+std::uint64_t available_bits() {
+  return static_cast<std::uint64_t>(HWY_TARGETS) & static_cast<std::uint64_t>(hwy::SupportedTargets());
+}
+
 KernelSet make_kernel_set(std::int64_t target) {
   return {.target = target,
           .name = target_name(target),
@@ -23,15 +29,14 @@ KernelSet make_kernel_set(std::int64_t target) {
 const char* target_name(std::int64_t target) { return hwy::TargetName(target); }
 
 std::vector<std::int64_t> available_targets() {
-  // HWY_TARGETS: what this build compiled. SupportedTargets: what the CPU has (and what another Highway user of the process
-  // has not disabled). Highway numbers better targets with lower bits.
   std::vector<std::int64_t> targets;
-  const auto bits = static_cast<std::uint64_t>(HWY_TARGETS) & static_cast<std::uint64_t>(hwy::SupportedTargets());
-  for (std::uint64_t rest = bits; rest != 0; rest &= rest - 1) {
+  for (std::uint64_t rest = available_bits(); rest != 0; rest &= rest - 1) {
     targets.push_back(std::int64_t{1} << std::countr_zero(rest));
   }
   return targets;
 }
+
+std::int64_t best_target() { return std::int64_t{1} << std::countr_zero(available_bits()); }
 
 const KernelSet& kernel_set(std::int64_t target) {
   // Filled once for all targets; a plan keeps the reference.

@@ -30,6 +30,9 @@ const KernelSet& kernel_set(std::int64_t target);
 // Targets compiled in and supported by this CPU, best first. Reads CPUID through Highway, never its chosen target.
 std::vector<std::int64_t> available_targets();
 
+// The first of them. Allocates nothing.
+std::int64_t best_target();
+
 // Highway's name of a target.
 const char* target_name(std::int64_t target);
 

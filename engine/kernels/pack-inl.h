@@ -33,13 +33,13 @@ void PackKeys(D d, const PackKeysArgs& args) {
     const std::size_t count = std::min(width, args.num_keys - first);
     for (std::size_t j = 0; j < count; ++j) {
       const float* HWY_RESTRICT key = args.keys + static_cast<std::ptrdiff_t>(first + j) * args.keys_stride;
-      if (args.center == nullptr) {
+      if (args.center == nullptr && !args.half_norms) {
         for (std::size_t k = 0; k < args.size; ++k) panel[k * width + j] = key[k];
         continue;
       }
       double squared = 0.0;  // in double: |key - center|^2 enters the score whole, its rounding is not averaged away
       for (std::size_t k = 0; k < args.size; ++k) {
-        const float moved = key[k] - args.center[k];
+        const float moved = args.center == nullptr ? key[k] : key[k] - args.center[k];
         panel[k * width + j] = moved;
         squared += static_cast<double>(moved) * static_cast<double>(moved);
       }

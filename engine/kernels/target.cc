@@ -8,7 +8,7 @@
 
 namespace attend {
 
-Target Target::best() { return Target(kernels::available_targets().front()); }
+Target Target::best() { return Target(kernels::best_target()); }
 
 std::vector<Target> Target::available() {
   std::vector<Target> targets;

@@ -1,0 +1,35 @@
+// Softmax of whole rows that lie in memory: the operation masked_softmax, and the materialised path.
+#ifndef ATTEND_KERNELS_MASKED_SOFTMAX_H_
+#define ATTEND_KERNELS_MASKED_SOFTMAX_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace attend::kernels {
+
+struct MaskedSoftmaxArgs {
+  const float* input;            // row r at input + r * input_stride
+  std::ptrdiff_t input_stride;   // elements
+  float* output;                 // may be input, with the same stride; else no overlap
+  std::ptrdiff_t output_stride;  // elements
+  std::size_t num_rows;
+  std::size_t num_columns;                // written in full: 0 at and beyond a row's valid length
+  const std::int32_t* valid_lens;         // row r: valid_lens[r * valid_lens_stride]; nullptr: num_columns
+  std::ptrdiff_t valid_lens_stride;       // 0: all rows share one length
+};
+
+struct MaskedSoftmaxKernels {
+  // Reads only the valid part of each row; writes no element beyond num_columns.
+  void (*rows)(const MaskedSoftmaxArgs&);
+};
+
+namespace reference {
+// The same in double, one row: output[j] = exp(input[j] - max) / sum, 0 for j >= valid_len. All -inf: all 0.
+void masked_softmax_row(const float* input, std::size_t valid_len, std::size_t num_columns, double* output);
+}  // namespace reference
+
+MaskedSoftmaxKernels masked_softmax_kernels(std::int64_t target);
+
+}  // namespace attend::kernels
+
+#endif  // ATTEND_KERNELS_MASKED_SOFTMAX_H_

@@ -1,0 +1,43 @@
+#include "engine/kernels/softmax_tile.h"
+
+#include <cstdint>
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/softmax_tile.cc"
+#include <hwy/foreach_target.h>  // before highway.h
+#include <hwy/highway.h>
+#include "engine/kernels/for_target.h"
+#include "engine/kernels/softmax_tile-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+void Step(const SoftmaxTileArgs& args) { SoftmaxTileStep(hn::ScalableTag<float>(), args); }
+
+void FinishRows(const FinishRowsArgs& args) { SoftmaxFinishRows(hn::ScalableTag<float>(), args); }
+
+SoftmaxTileKernels Kernels() {
+  SoftmaxTileKernels kernels;
+  kernels.step = &Step;
+  kernels.finish_rows = &FinishRows;
+  return kernels;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attend::kernels {
+
+SoftmaxTileKernels softmax_tile_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
+
+}  // namespace attend::kernels
+#endif

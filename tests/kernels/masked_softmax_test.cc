@@ -1,0 +1,231 @@
+// masked_softmax rows on every target against double: sizes around the lanes, adversarial rows, special values, guard
+// pages.
+#include "engine/kernels/masked_softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/for_each_target.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+using kernels::MaskedSoftmaxArgs;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// One row whose input is unmapped from its valid length on, and whose output ends at an unmapped page.
+std::vector<float> softmax_row(const Target& target, const std::vector<float>& input, std::size_t valid_len,
+                               Guard guard = Guard::kEnd) {
+  GuardedArray<float> in(valid_len, guard), out(input.size(), guard);
+  std::copy_n(input.begin(), valid_len, in.begin());
+  std::fill(out.begin(), out.end(), -77.0f);
+  const std::int32_t len = static_cast<std::int32_t>(valid_len);
+  kernels::masked_softmax_kernels(target.id())
+      .rows({.input = in.data(),
+             .input_stride = 0,
+             .output = out.data(),
+             .output_stride = 0,
+             .num_rows = 1,
+             .num_columns = input.size(),
+             .valid_lens = &len,
+             .valid_lens_stride = 0});
+  return std::vector<float>(out.begin(), out.end());
+}
+
+struct Errors {
+  double weight = 0.0;  // largest |weight - truth|
+  double sum = 0.0;     // |sum of weights - 1|
+};
+
+Errors errors_of(const std::vector<float>& weights, const std::vector<float>& input, std::size_t valid_len) {
+  std::vector<double> truth(input.size());
+  kernels::reference::masked_softmax_row(input.data(), valid_len, input.size(), truth.data());
+  Errors errors;
+  double sum = 0.0;
+  for (std::size_t j = 0; j < input.size(); ++j) {
+    const double error = std::abs(weights[j] - truth[j]);
+    if (!(error <= errors.weight)) errors.weight = error;
+    sum += weights[j];
+  }
+  errors.sum = valid_len == 0 ? sum : std::abs(sum - 1.0);
+  return errors;
+}
+
+TEST_CASE("masked_softmax reference: the formula, by hand") {
+  const float input[] = {std::log(1.0f), std::log(2.0f), std::log(5.0f), 100.0f};
+  double output[4];
+  kernels::reference::masked_softmax_row(input, 3, 4, output);
+  CHECK(output[0] == doctest::Approx(0.125));
+  CHECK(output[1] == doctest::Approx(0.25));
+  CHECK(output[2] == doctest::Approx(0.625));
+  CHECK(output[3] == 0.0);
+}
+
+TEST_CASE("masked_softmax: every length around the lanes, at guard pages") {
+  for_each_target([](const Target& target) {
+    Random random(1);
+    Errors worst;
+    std::vector<std::size_t> lengths(71);
+    std::iota(lengths.begin(), lengths.end(), std::size_t{0});
+    lengths.insert(lengths.end(), {127, 128, 129, 255, 257, 1000, 1023, 1024, 1025, 2500});
+    for (const std::size_t len : lengths) {
+      for (const std::size_t padding : {0u, 1u, 5u, 40u}) {
+        std::vector<float> input(len + padding);
+        for (float& score : input) score = random.uniform(-8.0f, 8.0f);
+        const std::vector<float> weights = softmax_row(target, input, len, padding == 1 ? Guard::kBegin : Guard::kEnd);
+        const Errors errors = errors_of(weights, input, len);
+        worst = {std::max(worst.weight, errors.weight), std::max(worst.sum, errors.sum)};
+        CHECK(std::all_of(weights.begin() + static_cast<std::ptrdiff_t>(len), weights.end(),
+                          [](float w) { return w == 0.0f; }));
+      }
+    }
+    MESSAGE(target.name(), ": weights wrong by at most ", worst.weight, ", sums by ", worst.sum);
+    CHECK(worst.weight <= 2e-7);
+    CHECK(worst.sum <= 1e-6);
+  });
+}
+
+TEST_CASE("masked_softmax: adversarial rows") {
+  struct Row {
+    std::string name;
+    std::vector<float> scores;
+  };
+  std::vector<Row> rows;
+  Random random(2);
+  const auto filled = [](std::size_t n, float value) { return std::vector<float>(n, value); };
+  rows.push_back({"all equal, 70000", filled(70000, 3.25f)});
+  for (const float gap : {5.0f, 9.7f, 10.3f, 11.1f, 16.5f, 17.2f, 40.0f}) {
+    Row row{"one big, 70000 smaller by " + std::to_string(gap), filled(70000, -gap)};
+    row.scores[34567] = 0.0f;
+    rows.push_back(row);
+  }
+  for (const float spread : {1e-3f, 1.0f, 30.0f, 1000.0f, 1e5f, 1e30f}) {
+    Row row{"uniform in +-" + std::to_string(spread), filled(5003, 0.0f)};
+    for (float& score : row.scores) score = random.uniform(-spread, spread);
+    rows.push_back(row);
+  }
+  Row ramp{"ramp up", filled(65536, 0.0f)};
+  for (std::size_t j = 0; j < ramp.scores.size(); ++j) ramp.scores[j] = static_cast<float>(j) * 1e-3f;
+  rows.push_back(ramp);
+  std::reverse(ramp.scores.begin(), ramp.scores.end());
+  rows.push_back({"ramp down", ramp.scores});
+  rows.push_back({"two alike at 1e30, rest -1e30", filled(999, -1e30f)});
+  rows.back().scores[0] = rows.back().scores[998] = 1e30f;
+  rows.push_back({"lowest floats", filled(100, std::numeric_limits<float>::lowest())});
+  rows.push_back({"lowest and largest", filled(100, std::numeric_limits<float>::lowest())});
+  rows.back().scores[50] = std::numeric_limits<float>::max();
+  rows.push_back({"half -inf", filled(2001, -kInf)});
+  for (std::size_t j = 0; j < 2001; j += 2) rows.back().scores[j] = random.normal();
+
+  for_each_target([&](const Target& target) {
+    Errors worst;
+    std::string worst_row;
+    for (const Row& row : rows) {
+      const Errors errors =
+          errors_of(softmax_row(target, row.scores, row.scores.size()), row.scores, row.scores.size());
+      INFO(row.name);
+      CHECK(errors.weight <= 2e-7);
+      CHECK(errors.sum <= 1e-6);
+      if (errors.weight > worst.weight) worst_row = row.name;
+      worst = {std::max(worst.weight, errors.weight), std::max(worst.sum, errors.sum)};
+    }
+    MESSAGE(target.name(), ": weights wrong by at most ", worst.weight, " (", worst_row, "), sums by ", worst.sum);
+  });
+}
+
+TEST_CASE("masked_softmax: NaN, infinities and empty rows") {
+  for_each_target([](const Target& target) {
+    // Every place of the special score in rows of every shape of tail.
+    for (const std::size_t len : {1u, 2u, 3u, 7u, 16u, 17u, 33u, 64u, 67u, 130u}) {
+      for (std::size_t place = 0; place < len; ++place) {
+        for (const float special : {kNaN, -kNaN, kInf, -kInf}) {
+          std::vector<float> input(len + 3, 0.5f);
+          input[place] = special;
+          const std::vector<float> weights = softmax_row(target, input, len);
+          std::size_t wrong = 0;
+          for (std::size_t j = 0; j < input.size(); ++j) {
+            const float truth =
+                j >= len || (j == place && special == -kInf) ? 0.0f : 1.0f / static_cast<float>(len - 1);
+            const bool nan = j < len && special != -kInf;
+            wrong += (nan ? std::isnan(weights[j]) : std::abs(weights[j] - truth) <= 1e-6f) ? 0u : 1u;
+          }
+          INFO("len ", len, ", ", special, " at ", place);
+          CHECK(wrong == 0);
+        }
+        // All others -inf: a NaN must not be taken for an empty row.
+        std::vector<float> input(len, -kInf);
+        input[place] = kNaN;
+        CHECK(std::isnan(softmax_row(target, input, len)[0]));
+      }
+      const std::vector<float> zeros(len, 0.0f);
+      CHECK(softmax_row(target, std::vector<float>(len, -kInf), len) == zeros);
+      CHECK(softmax_row(target, std::vector<float>(len, kNaN), 0) == zeros);
+    }
+    CHECK(softmax_row(target, {}, 0).empty());
+  });
+}
+
+TEST_CASE("masked_softmax: strides, lengths and in place") {
+  for_each_target([](const Target& target) {
+    const auto rows = kernels::masked_softmax_kernels(target.id()).rows;
+    constexpr std::size_t kRows = 5, kColumns = 37, kStride = 50;
+    Random random(3);
+    std::vector<float> input(kRows * kStride);
+    for (float& score : input) score = random.normal();
+    const std::int32_t lens[kRows] = {37, 0, 1, 20, 36};
+
+    std::vector<float> output(kRows * kStride, -77.0f);
+    rows({.input = input.data(),
+          .input_stride = kStride,
+          .output = output.data(),
+          .output_stride = kStride,
+          .num_rows = kRows,
+          .num_columns = kColumns,
+          .valid_lens = lens,
+          .valid_lens_stride = 1});
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const auto row = [&](const std::vector<float>& all) {
+        const auto first = all.begin() + static_cast<std::ptrdiff_t>(r * kStride);
+        return std::vector<float>(first, first + kColumns);
+      };
+      CHECK(errors_of(row(output), row(input), static_cast<std::size_t>(lens[r])).weight <= 2e-7);
+      for (std::size_t j = kColumns; j < kStride; ++j) CHECK(output[r * kStride + j] == -77.0f);
+    }
+
+    std::vector<float> in_place = input;
+    rows({in_place.data(), kStride, in_place.data(), kStride, kRows, kColumns, lens, 1});
+    for (std::size_t r = 0; r < kRows; ++r) {
+      CHECK(std::memcmp(&in_place[r * kStride], &output[r * kStride], kColumns * sizeof(float)) == 0);
+      for (std::size_t j = kColumns; j < kStride; ++j) CHECK(in_place[r * kStride + j] == input[r * kStride + j]);
+    }
+
+    // Rows and lengths walked backwards, then one shared length, then none.
+    std::vector<float> backwards(kRows * kStride, -77.0f);
+    rows({&input[(kRows - 1) * kStride], -static_cast<std::ptrdiff_t>(kStride), &backwards[(kRows - 1) * kStride],
+          -static_cast<std::ptrdiff_t>(kStride), kRows, kColumns, lens + kRows - 1, -1});
+    CHECK(backwards == output);
+
+    const std::int32_t shared = kColumns;
+    std::vector<float> with_length(kRows * kStride, -77.0f), without(kRows * kStride, -77.0f);
+    rows({input.data(), kStride, with_length.data(), kStride, kRows, kColumns, &shared, 0});
+    rows({input.data(), kStride, without.data(), kStride, kRows, kColumns, nullptr, 0});
+    CHECK(with_length == without);
+    CHECK(std::equal(without.begin(), without.begin() + kColumns, output.begin()));
+  });
+}
+
+}  // namespace
+}  // namespace attend::tests

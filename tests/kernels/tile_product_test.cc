@@ -1,0 +1,260 @@
+// C = A B in panels: against double, for every count of rows, and the same bits whichever rows are multiplied together.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "engine/kernels/pack.h"
+#include "engine/kernels/tile_product.h"
+#include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// A (rows, inner), B (inner, columns) and its panels, which end at an unmapped page like A and C do.
+class Product {
+ public:
+  Product(const Target& target, std::size_t num_rows, std::size_t num_columns, std::size_t inner, std::size_t a_gap = 0)
+      : width_(kernels::pack_kernels(target.id()).panel_width),
+        kernels_(kernels::tile_product_kernels(target.id())),
+        num_rows_(num_rows),
+        num_columns_(num_columns),
+        inner_(inner),
+        a_stride_(inner + a_gap),
+        padded_columns_((num_columns + width_ - 1) / width_ * width_),
+        a_(num_rows == 0 ? 0 : (num_rows - 1) * a_stride_ + inner),
+        panels_(inner * padded_columns_),
+        b_(inner * num_columns) {
+    Random random(inner * 31 + num_columns);
+    for (float& x : a_) x = kNaN;
+    for (std::size_t m = 0; m < num_rows; ++m) {
+      for (std::size_t k = 0; k < inner; ++k) a(m, k) = random.normal();
+    }
+    for (std::size_t k = 0; k < inner; ++k) {
+      for (std::size_t n = 0; n < num_columns; ++n) set_b(k, n, random.normal());
+    }
+  }
+
+  float& a(std::size_t m, std::size_t k) { return a_[m * a_stride_ + k]; }
+  void set_b(std::size_t k, std::size_t n, float x) {
+    b_[k * num_columns_ + n] = x;
+    panels_[(n / width_ * inner_ + k) * width_ + n % width_] = x;
+  }
+  std::size_t c_size(std::size_t rows) const { return rows * padded_columns_; }
+  std::size_t c_stride() const { return padded_columns_; }
+
+  // Rows first ... first + rows - 1 of A into c, whose row 0 is that of A's row `first`.
+  void multiply(std::size_t first, std::size_t rows, bool accumulate, float* c) const {
+    kernels_.multiply({.a = a_.data() + first * a_stride_,
+                       .a_stride = static_cast<std::ptrdiff_t>(a_stride_),
+                       .b = panels_.data(),
+                       .b_panel_stride = inner_ * width_,
+                       .c = c,
+                       .c_stride = static_cast<std::ptrdiff_t>(padded_columns_),
+                       .num_rows = rows,
+                       .num_columns = num_columns_,
+                       .inner = inner_,
+                       .accumulate = accumulate});
+  }
+
+  // The largest |c - (start + A B)| / (|start| + |A| |B|) over all elements: errors in units of what was summed.
+  double relative_error(const float* c, double start) const {
+    double worst = 0;
+    for (std::size_t m = 0; m < num_rows_; ++m) {
+      for (std::size_t n = 0; n < num_columns_; ++n) {
+        double sum = start, magnitude = std::abs(start);
+        for (std::size_t k = 0; k < inner_; ++k) {
+          const double term = static_cast<double>(a_[m * a_stride_ + k]) * b_[k * num_columns_ + n];
+          sum += term;
+          magnitude += std::abs(term);
+        }
+        const double error = std::abs(c[m * padded_columns_ + n] - sum);
+        worst = std::isnan(error) ? 1 : std::max(worst, magnitude > 0 ? error / magnitude : error);
+      }
+    }
+    return worst;
+  }
+
+ private:
+  std::size_t width_;
+  kernels::TileProductKernels kernels_;
+  std::size_t num_rows_, num_columns_, inner_, a_stride_, padded_columns_;
+  GuardedArray<float> a_, panels_;
+  std::vector<float> b_;
+};
+
+std::vector<std::size_t> columns_around_panel(const Target& target) {
+  const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
+  return {1, width - 1, width, width + 1, 2 * width + 1};
+}
+
+constexpr std::size_t kInners[] = {0, 1, 2, 3, 64, 127, 128, 129, 257, 1000};
+
+}  // namespace
+
+TEST_CASE("tile product: equals double for 1 to 13 rows, columns around the panel, inner around the block") {
+  for_each_target([](const Target& target) {
+    for (const std::size_t columns : columns_around_panel(target)) {
+      for (const std::size_t inner : kInners) {
+        for (std::size_t rows = 1; rows <= 13; rows += inner > 128 ? 3 : 1) {
+          Product product(target, rows, columns, inner, rows % 3);
+          GuardedArray<float> c(product.c_size(rows));
+          for (const bool accumulate : {false, true}) {
+            std::fill(c.begin(), c.end(), accumulate ? 2.5f : kNaN);
+            product.multiply(0, rows, accumulate, c.data());
+            INFO(rows, " x ", inner, " x ", columns, ", accumulate ", accumulate);
+            // Half an ulp (6e-8) for each of the roundings that meet: they cancel like sqrt of a block's length.
+            CHECK(product.relative_error(c.data(), accumulate ? 2.5 : 0.0) <= 3e-7);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("tile product: no inner dimension gives zeros, or leaves C as it was when accumulating") {
+  for_each_target([](const Target& target) {
+    Product product(target, 7, 5, 0);
+    GuardedArray<float> c(product.c_size(7));
+    std::fill(c.begin(), c.end(), kNaN);
+    product.multiply(0, 7, false, c.data());
+    CHECK(std::all_of(c.begin(), c.end(), [](float x) { return x == 0.0f; }));
+    std::fill(c.begin(), c.end(), 1.25f);
+    product.multiply(0, 7, true, c.data());
+    CHECK(std::all_of(c.begin(), c.end(), [](float x) { return x == 1.25f; }));
+  });
+}
+
+TEST_CASE("tile product: no rows, nothing written") {
+  for_each_target([](const Target& target) {
+    Product product(target, 0, 5, 3);
+    GuardedArray<float> c(0);
+    product.multiply(0, 0, false, c.data());
+  });
+}
+
+TEST_CASE("tile product: a row's bits do not depend on the other rows of the call, nor a column's on other columns") {
+  for_each_target([](const Target& target) {
+    constexpr std::size_t kRows = 13;
+    for (const std::size_t inner : {1u, 64u, 129u, 1000u}) {
+      for (const std::size_t columns : columns_around_panel(target)) {
+        Product product(target, kRows, columns, inner, 1);
+        const std::size_t stride = product.c_stride();
+        GuardedArray<float> alone(product.c_size(kRows)), block(product.c_size(kRows));
+        for (std::size_t m = 0; m < kRows; ++m) product.multiply(m, 1, false, alone.data() + m * stride);
+        bool same = true;
+        for (std::size_t first = 0; first < kRows; ++first) {
+          for (std::size_t rows = 1; first + rows <= kRows; ++rows) {
+            std::fill(block.begin(), block.end(), kNaN);
+            product.multiply(first, rows, false, block.data());
+            same = same && same_bits(block.data(), alone.data() + first * stride, rows * stride);
+          }
+        }
+        INFO(inner, " inner, ", columns, " columns");
+        CHECK(same);
+
+        // Row 4 stays what it is beside rows of NaN; column 0 beside a last column of NaN.
+        for (std::size_t m = 0; m < kRows; ++m) {
+          if (m != 4) std::fill_n(&product.a(m, 0), inner, kNaN);
+        }
+        product.multiply(0, kRows, false, block.data());
+        CHECK(same_bits(block.data() + 4 * stride, alone.data() + 4 * stride, columns));
+        for (std::size_t k = 0; k < inner && columns > 1; ++k) product.set_b(k, columns - 1, kNaN);
+        product.multiply(0, kRows, false, block.data());
+        if (columns > 1) CHECK(same_bits(block.data() + 4 * stride, alone.data() + 4 * stride, columns - 1));
+      }
+    }
+  });
+}
+
+TEST_CASE("tile product: accumulating is one addition to the product of a block") {
+  for_each_target([](const Target& target) {
+    for (const std::size_t inner : {1u, 64u, 128u}) {
+      Product product(target, 8, 9, inner);
+      GuardedArray<float> plain(product.c_size(8)), added(product.c_size(8));
+      product.multiply(0, 8, false, plain.data());
+      std::fill(added.begin(), added.end(), 0.7f);
+      product.multiply(0, 8, true, added.data());
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < plain.size(); ++i) wrong += added[i] == 0.7f + plain[i] ? 0 : 1;
+      CHECK(wrong == 0);
+    }
+  });
+}
+
+namespace {
+
+// Attention weights over many keys, all values positive: nothing cancels, a plain f32 sum drifts. Row 0: varied weights; row 1:
+// equal ones, whose roundings agree. Contract 6 leaves 2e-7 * 4 of the largest value for weights and pooling together.
+void check_long_sum(const Target& target, std::size_t inner) {
+  Product product(target, 2, 2, inner);
+  Random random(inner);
+  for (std::size_t k = 0; k < inner; ++k) {
+    product.a(0, k) = random.uniform(0.5f, 1.5f) / static_cast<float>(inner);
+    product.a(1, k) = 1.0f / static_cast<float>(inner);
+    product.set_b(k, 0, random.uniform(0.9f, 1.0f));
+    product.set_b(k, 1, 1.0f / 3.0f + 0.3f * random.uniform(0.0f, 1.0f));
+  }
+  GuardedArray<float> c(product.c_size(2));
+  product.multiply(0, 2, false, c.data());
+  const double error = product.relative_error(c.data(), 0);
+  INFO(inner, " terms");
+  CHECK(error <= 8e-7);
+}
+
+}  // namespace
+
+TEST_CASE("tile product: sums of thousands of terms of one sign keep the accuracy of the contract") {
+  for_each_target([](const Target& target) {
+    for (const std::size_t inner : {1024u, 4096u, 16384u, 65536u}) check_long_sum(target, inner);
+  });
+}
+
+TEST_CASE("tile product: sums of a quarter of a million terms of one sign keep the accuracy of the contract") {
+  for_each_target([](const Target& target) { check_long_sum(target, 262144); });
+}
+
+TEST_CASE("tile product: rows of A at negative and zero strides") {
+  for_each_target([](const Target& target) {
+    constexpr std::size_t kRows = 7, kInner = 33;
+    Product product(target, kRows, 5, kInner);
+    const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
+    GuardedArray<float> panels(kInner * width), expected(kRows * width), c(kRows * width);
+    Random random(5);
+    for (float& x : panels) x = random.normal();
+    kernels::TileProductArgs args{.a = &product.a(0, 0),
+                                  .a_stride = kInner,
+                                  .b = panels.data(),
+                                  .b_panel_stride = kInner * width,
+                                  .c = expected.data(),
+                                  .c_stride = static_cast<std::ptrdiff_t>(width),
+                                  .num_rows = kRows,
+                                  .num_columns = width,
+                                  .inner = kInner,
+                                  .accumulate = false};
+    const auto multiply = kernels::tile_product_kernels(target.id()).multiply;
+    multiply(args);
+    args.a = &product.a(kRows - 1, 0);
+    args.a_stride = -static_cast<std::ptrdiff_t>(kInner);
+    args.c = c.data();
+    multiply(args);
+    for (std::size_t m = 0; m < kRows; ++m) {
+      CHECK(same_bits(c.data() + m * width, expected.data() + (kRows - 1 - m) * width, width));
+    }
+    args.a_stride = 0;
+    multiply(args);
+    for (std::size_t m = 0; m < kRows; ++m) {
+      CHECK(same_bits(c.data() + m * width, expected.data() + (kRows - 1) * width, width));
+    }
+  });
+}
+
+}  // namespace attend::tests
