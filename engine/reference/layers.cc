@@ -1,0 +1,184 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "attend/reference.h"
+#include "engine/reference/pooling.h"
+
+namespace attend::reference {
+namespace {
+
+double element(const TensorView<const float>& view, std::int64_t b, std::int64_t h, std::int64_t row,
+               std::int64_t column) {
+  return view.rank() == 4 ? *view.at(b, h, row, column) : *view.at(b, row, column);
+}
+
+Value values_of(const Problem& problem) {
+  return [&problem](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t column) {
+    return element(problem.values, b, h, n, column);
+  };
+}
+
+std::int64_t num_heads(const Problem& problem) { return problem.queries.rank() == 4 ? problem.queries.size(1) : 1; }
+
+// Dense (B, rows, columns) in double.
+struct Matrix {
+  double at(std::int64_t b, std::int64_t row, std::int64_t column) const {
+    return data[static_cast<std::size_t>((b * rows + row) * columns + column)];
+  }
+  std::vector<double> data;
+  std::int64_t rows, columns;
+};
+
+Matrix project_queries(const Problem& problem, TensorView<const float> weight, TensorView<const float> bias) {
+  return {project(problem.queries, weight, bias, [&](std::int64_t) { return problem.num_queries; }),
+          problem.num_queries, weight.size(0)};
+}
+
+// Keys or values: those that no row sees are not read.
+Matrix project_visible(const Problem& problem, TensorView<const float> rows, TensorView<const float> weight,
+                       TensorView<const float> bias) {
+  return {project(rows, weight, bias, [&](std::int64_t b) { return problem.visible_keys(b); }), problem.num_keys,
+          weight.size(0)};
+}
+
+}  // namespace
+
+// Bahdanau, Cho, Bengio 2015, A.1.2: a(q, k) = w_v . tanh(W_q q + W_k k)
+Result additive(const AdditiveParameters& parameters, const Inputs& inputs) {
+  const Problem problem(inputs);
+  const Matrix queries = project_queries(problem, parameters.W_q, parameters.b_q);
+  const Matrix keys = project_visible(problem, problem.keys, parameters.W_k, parameters.b_k);
+  const TensorView<const float>& w_v = parameters.w_v;
+  const auto score = [&](std::int64_t b, std::int64_t, std::int64_t m, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t u = 0; u < queries.columns; ++u) {
+      const double w = w_v.rank() == 2 ? *w_v.at(0, u) : *w_v.at(u);
+      sum += w * std::tanh(queries.at(b, m, u) + keys.at(b, n, u));
+    }
+    return sum;
+  };
+  return pool(problem, 1, problem.values.size(-1), score, values_of(problem));
+}
+
+// Vaswani et al. 2017, equation 1: a(q, k) = scale * q . k
+Result dot(const DotOptions& options, const Inputs& inputs) {
+  const Problem problem(inputs);
+  const std::int64_t size = problem.queries.size(-1);
+  const double scale = options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(size));
+  const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t d = 0; d < size; ++d) {
+      sum += element(problem.queries, b, h, m, d) * element(problem.keys, b, h, n, d);
+    }
+    return scale * sum;
+  };
+  return pool(problem, num_heads(problem), problem.values.size(-1), score, values_of(problem));
+}
+
+// Luong, Pham, Manning 2015, equation 8, "general": a(q, k) = scale * q^T W k
+Result bilinear(const BilinearParameters& parameters, const BilinearOptions& options, const Inputs& inputs) {
+  const Problem problem(inputs);
+  const Matrix keys = project_visible(problem, problem.keys, parameters.W, {});  // W k
+  const auto score = [&](std::int64_t b, std::int64_t, std::int64_t m, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t d = 0; d < keys.columns; ++d) sum += element(problem.queries, b, 0, m, d) * keys.at(b, n, d);
+    return static_cast<double>(options.scale) * sum;
+  };
+  return pool(problem, 1, problem.values.size(-1), score, values_of(problem));
+}
+
+// Nadaraya 1964, Watson 1964: a(q, k) = -|q - k|^2 / (2 sigma^2)
+Result gaussian(const GaussianOptions& options, const Inputs& inputs) {
+  const Problem problem(inputs);
+  const double sigma = options.sigma;
+  const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t d = 0; d < problem.queries.size(-1); ++d) {
+      const double difference = element(problem.queries, b, h, m, d) - element(problem.keys, b, h, n, d);
+      sum += difference * difference;
+    }
+    return -sum / (2 * sigma * sigma);
+  };
+  return pool(problem, num_heads(problem), problem.values.size(-1), score, values_of(problem));
+}
+
+// Vaswani et al. 2017, section 3.2.2: output = W_o [head_1; ...; head_H] + b_o,
+// head_h = softmax(score((W_q q + b_q)_h, (W_k k + b_k)_h)) . (W_v v + b_v)_h
+Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& parameters, const Inputs& inputs) {
+  const Problem problem(inputs);
+  const Matrix queries = project_queries(problem, parameters.W_q, parameters.b_q);
+  const Matrix keys = project_visible(problem, problem.keys, parameters.W_k, parameters.b_k);
+  const Matrix values = project_visible(problem, problem.values, parameters.W_v, parameters.b_v);
+  const std::int64_t heads = options.num_heads;
+  const std::int64_t head_dim = queries.columns / heads;
+  const std::int64_t value_dim = values.columns / heads;
+  const double scale =
+      options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(head_dim));
+
+  const auto dot_score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t d = h * head_dim; d < (h + 1) * head_dim; ++d) sum += queries.at(b, m, d) * keys.at(b, n, d);
+    return scale * sum;
+  };
+  const auto additive_score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
+    double sum = 0;
+    for (std::int64_t d = 0; d < head_dim; ++d) {
+      const std::int64_t column = h * head_dim + d;
+      const double w = *parameters.w_v.at(h, d);
+      sum += w * std::tanh(queries.at(b, m, column) + keys.at(b, n, column));
+    }
+    return sum;
+  };
+  const auto head_value = [&](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t column) {
+    return values.at(b, n, h * value_dim + column);
+  };
+  const Score score = options.scoring == Scoring::kAdditive ? Score(additive_score) : Score(dot_score);
+  Result result = pool(problem, heads, value_dim, score, head_value);
+
+  // (B, H, M, Dh) -> (B, M, output size)
+  const TensorView<const float>& W_o = parameters.W_o;
+  std::vector<double> output;
+  output.reserve(static_cast<std::size_t>(problem.batch * problem.num_queries * W_o.size(0)));
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    for (std::int64_t m = 0; m < problem.num_queries; ++m) {
+      for (std::int64_t i = 0; i < W_o.size(0); ++i) {
+        double sum = parameters.b_o.empty() ? 0.0 : static_cast<double>(*parameters.b_o.at(i));
+        for (std::int64_t h = 0; h < heads; ++h) {
+          for (std::int64_t d = 0; d < value_dim; ++d) {
+            const std::int64_t at = ((b * heads + h) * problem.num_queries + m) * value_dim + d;
+            sum += static_cast<double>(*W_o.at(i, h * value_dim + d)) * result.output[static_cast<std::size_t>(at)];
+          }
+        }
+        output.push_back(sum);
+      }
+    }
+  }
+  result.output = std::move(output);
+  return result;
+}
+
+std::vector<double> masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens) {
+  const std::int64_t heads = input.rank() == 4 ? input.size(1) : 1;
+  const std::int64_t num_keys = input.size(-1);
+  std::vector<double> output;
+  output.reserve(static_cast<std::size_t>(input.num_elements()));
+  std::vector<double> row;
+  for (std::int64_t b = 0; b < input.size(0); ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t m = 0; m < input.size(-2); ++m) {
+        std::int64_t len = num_keys;
+        if (!valid_lens.empty()) len = valid_lens.rank() == 1 ? *valid_lens.at(b) : *valid_lens.at(b, m);
+        row.clear();
+        for (std::int64_t n = 0; n < len; ++n) row.push_back(element(input, b, h, m, n));
+        softmax(row);
+        row.resize(static_cast<std::size_t>(num_keys), 0.0);
+        output.insert(output.end(), row.begin(), row.end());
+      }
+    }
+  }
+  return output;
+}
+
+}  // namespace attend::reference
