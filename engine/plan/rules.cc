@@ -73,6 +73,7 @@ void choose_tiles(PlanImpl& plan) {
     why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
           std::to_string(kRowStep);
   }
+  plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel ? 2 : 1;
   plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
                                        " keys, panels of " + std::to_string(panel) + ": " + why});
 }
@@ -137,7 +138,8 @@ void lay_out_workspace(PlanImpl& plan) {
   layout.packed_values = pooling.take(checked_multiply(padded_keys, padded_values, what), sizeof(float));
   layout.packed_queries = pooling.take(checked_multiply(plan.tile_queries, inner, what), sizeof(float));
   layout.scores = pooling.take(checked_multiply(plan.tile_queries, plan.tile_keys, what), sizeof(float));
-  layout.accumulators = pooling.take(checked_multiply(plan.tile_queries, padded_values, what), sizeof(float));
+  layout.accumulators =
+      pooling.take(checked_multiply(plan.tile_queries, padded_values * plan.accumulator_levels, what), sizeof(float));
   layout.row_max = pooling.take(plan.tile_queries, sizeof(float));
   layout.row_sum = pooling.take(plan.tile_queries, sizeof(float));
   layout.row_lens = pooling.take(plan.tile_queries, sizeof(std::int32_t));

@@ -24,7 +24,8 @@ class Head {
         value_size_(static_cast<std::size_t>(plan_.head_value_size)),
         inner_(score_size_ + (plan_.layer->score == Score::kGaussian ? 1 : 0)),
         panel_(kernels_.pack.panel_width),
-        accumulator_stride_(round_up(value_size_, panel_)),
+        level_size_(round_up(value_size_, panel_)),
+        accumulator_stride_(level_size_ * plan_.accumulator_levels),
         packed_keys_(part<float>(worker, plan_.layout.packed_keys)),
         packed_values_(part<float>(worker, plan_.layout.packed_values)),
         packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
@@ -135,12 +136,39 @@ class Head {
                                       .num_columns = columns,
                                       .inner = inner_,
                                       .accumulate = false});
+      if (plan_.layer->score == Score::kGaussian) score_infinite_queries(m, rows, first, columns);
     }
   }
 
-  // accumulators (+)= p values, over keys first ... first + columns - 1. lens: valid ones of them per row.
+  // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into NaN. Such
+  // rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
+  void score_infinite_queries(std::int64_t m, std::size_t rows, std::size_t first, std::size_t columns) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      const float* query = job_.queries.at(b_, h_, m + static_cast<std::int64_t>(r));
+      if (std::none_of(query, query + score_size_, [](float x) { return std::isinf(x); })) continue;
+      for (std::size_t j = 0; j < columns; ++j) {
+        const float* key = job_.keys.at(b_, h_, static_cast<std::int64_t>(first + j));
+        double squared = 0;
+        for (std::size_t k = 0; k < score_size_; ++k) {
+          const double difference = static_cast<double>(query[k]) - static_cast<double>(key[k]);
+          squared += difference * difference;
+        }
+        scores_[r * plan_.tile_keys + j] = static_cast<float>(-0.5 * static_cast<double>(plan_.scale) * squared);
+      }
+    }
+  }
+
+  // Valid keys of row r among keys first ... first + columns - 1.
+  std::int32_t len_within(std::size_t r, std::size_t first, std::size_t columns) const {
+    return std::clamp(row_lens_[r] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(columns));
+  }
+
+  void clear_accumulators(std::size_t rows) { std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f); }
+
+  // accumulators += p values, over keys first ... first + columns - 1. lens: valid ones of them per row.
   void pool_values(const float* p, std::ptrdiff_t p_stride, std::size_t rows, std::size_t first, std::size_t columns,
-                   const std::int32_t* lens, bool accumulate) {
+                   const std::int32_t* lens) {
+    if (first > 0 && first % kKeysPerLevel == 0) add_to_totals(rows);
     kernels::TileProductArgs args{.a = p,
                                   .a_stride = p_stride,
                                   .b = packed_values_ + first * panel_,
@@ -150,14 +178,25 @@ class Head {
                                   .num_rows = rows,
                                   .num_columns = value_size_,
                                   .inner = columns,
-                                  .accumulate = accumulate};
+                                  .accumulate = true};
     if (!row_by_row_) return kernels_.tile_product.multiply(args);
     args.num_rows = 1;
     for (std::size_t r = 0; r < rows; ++r) {
       args.a = p + static_cast<std::ptrdiff_t>(r) * p_stride;
       args.c = accumulators_ + r * accumulator_stride_;
       args.inner = static_cast<std::size_t>(lens[r]);
-      if (args.inner > 0 || !accumulate) kernels_.tile_product.multiply(args);
+      if (args.inner > 0) kernels_.tile_product.multiply(args);
+    }
+  }
+
+  // Running sums to totals, where there are two levels; sums start again from 0.
+  void add_to_totals(std::size_t rows) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      float* sums = accumulators_ + r * accumulator_stride_;
+      for (std::size_t n = 0; n < level_size_; ++n) {
+        sums[level_size_ + n] += sums[n];
+        sums[n] = 0.0f;
+      }
     }
   }
 
@@ -165,13 +204,11 @@ class Head {
   void pool_fused(std::int64_t m, std::size_t rows, std::size_t longest) {
     std::fill(row_max_, row_max_ + rows, -std::numeric_limits<float>::infinity());
     std::fill(row_sum_, row_sum_ + rows, 0.0f);
-    std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f);
+    clear_accumulators(rows);
     for (std::size_t first = 0; first < longest; first += plan_.tile_keys) {
       const std::size_t columns = std::min(plan_.tile_keys, longest - first);
       score(m, rows, first, columns);
-      for (std::size_t r = 0; r < rows; ++r) {
-        tile_lens_[r] = std::clamp(row_lens_[r] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(columns));
-      }
+      for (std::size_t r = 0; r < rows; ++r) tile_lens_[r] = len_within(r, first, columns);
       kernels_.softmax_tile.step({.scores = scores_,
                                   .scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
                                   .num_rows = rows,
@@ -182,7 +219,7 @@ class Head {
                                   .accumulators = accumulators_,
                                   .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
                                   .accumulator_columns = accumulator_stride_});
-      pool_values(scores_, static_cast<std::ptrdiff_t>(plan_.tile_keys), rows, first, columns, tile_lens_, true);
+      pool_values(scores_, static_cast<std::ptrdiff_t>(plan_.tile_keys), rows, first, columns, tile_lens_);
     }
     finish(m, rows, row_sum_);
   }
@@ -201,12 +238,19 @@ class Head {
                                   .num_columns = wanted ? static_cast<std::size_t>(job_.num_keys) : longest,
                                   .valid_lens = row_lens_,
                                   .valid_lens_stride = 1});
-    pool_values(weights, stride, rows, 0, longest, row_lens_, false);
+    clear_accumulators(rows);
+    for (std::size_t first = 0; first < longest; first += kKeysPerLevel) {
+      const std::size_t columns = std::min(kKeysPerLevel, longest - first);
+      for (std::size_t r = 0; r < rows; ++r) tile_lens_[r] = len_within(r, first, columns);
+      pool_values(weights + first, stride, rows, first, columns, tile_lens_);
+    }
     finish(m, rows, nullptr);
   }
 
   void finish(std::int64_t m, std::size_t rows, const float* row_sum) {
-    kernels_.softmax_tile.finish_rows({.accumulators = accumulators_,
+    const bool has_totals = plan_.accumulator_levels > 1;
+    if (has_totals) add_to_totals(rows);
+    kernels_.softmax_tile.finish_rows({.accumulators = accumulators_ + (has_totals ? level_size_ : 0),
                                        .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
                                        .row_sum = row_sum,
                                        .output = job_.output.at(b_, h_, m),
@@ -233,7 +277,8 @@ class Head {
   const std::size_t score_size_, value_size_;
   const std::size_t inner_;  // score_size, + 1 for the gaussian's half norm
   const std::size_t panel_;
-  const std::size_t accumulator_stride_;
+  const std::size_t level_size_;          // floats of an accumulator row: a row of values, padded to panels
+  const std::size_t accumulator_stride_;  // one or two of them (PlanImpl::accumulator_levels): running sums, then totals
   float* const packed_keys_;
   float* const packed_values_;
   float* const packed_queries_;
