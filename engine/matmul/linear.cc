@@ -187,7 +187,6 @@ Linear::Linear(TensorView<const float> W, TensorView<const float> bias_view, con
   } catch (const dnnl::error& error) {
     fail(name, " (", out, ", ", in, "): oneDNN failed: ", error.what());
   }
-  impl_->put_back(impl_->make_slot());
 }
 
 Linear::~Linear() = default;
@@ -210,6 +209,13 @@ std::size_t next_count(const std::vector<RowsPrimitive>& primitives, std::size_t
 }
 
 }  // namespace
+
+void Linear::prepare_for(int num_calls) const {
+  // All that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.
+  std::vector<std::unique_ptr<CallSlot>> slots;
+  for (int i = 0; i < num_calls; ++i) slots.push_back(impl_->take_slot());
+  for (std::unique_ptr<CallSlot>& slot : slots) impl_->put_back(std::move(slot));
+}
 
 std::size_t Linear::padded_rows(std::size_t num_rows) const noexcept {
   std::size_t done = 0;

@@ -38,6 +38,9 @@ class Linear {
   // The caller's buffers hold that many; what the extra source rows hold does not matter, as long as it can be read.
   std::size_t padded_rows(std::size_t num_rows) const noexcept;
 
+  // Makes what num_calls multiplies at the same time need, so that they allocate nothing. Called when planning.
+  void prepare_for(int num_calls) const;
+
   // destination (padded_rows, out) = source (padded_rows, in) W^T + b, both dense.
   // Allocates nothing itself; oneDNN's execute makes some small allocations of its own. False if oneDNN reports a failure.
   [[nodiscard]] bool multiply(const float* source, float* destination, std::size_t num_rows, std::byte* scratch) const;

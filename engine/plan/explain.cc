@@ -14,16 +14,16 @@ std::string line(const std::string& what, const std::string& text) {
   return padded + text + "\n";
 }
 
-// 1234567 -> "1.23 M": three digits are what an estimate deserves.
+// 1234567 -> "1.23 M": three digits are what an estimate deserves. Ends in a space or in a prefix for the unit that follows.
 std::string rounded(double value) {
-  const char* units[] = {"", " k", " M", " G", " T", " P"};
-  std::size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(units)) {
+  const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
+  std::size_t prefix = 0;
+  while (value >= 999.5 && prefix + 1 < std::size(prefixes)) {
     value /= 1000;
-    ++unit;
+    ++prefix;
   }
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g%s", value, units[unit]);
+  std::snprintf(text, sizeof text, "%.3g %s", value, prefixes[prefix]);
   return text;
 }
 
@@ -50,7 +50,7 @@ std::string explain(const PlanImpl& plan) {
                                 std::to_string(plan.options.threads) + " x " + std::to_string(layout.worker_bytes) +
                                 " per thread");
   text += line("work", rounded(plan.flops) + "FLOP in products" +
-                           (plan.tanhs > 0 ? ", " + rounded(plan.tanhs) + " tanh" : std::string()) + ", " +
+                           (plan.tanhs > 0 ? ", " + rounded(plan.tanhs) + "tanh" : std::string()) + ", " +
                            rounded(plan.bytes) + "B read and written, all keys valid");
   return text;
 }

@@ -18,6 +18,9 @@ std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer
   establish_facts(*plan);
   apply_rules(*plan);
   lay_out_workspace(*plan);
+  for (const matmul::Linear* map : {plan->query_map, plan->key_map, plan->value_map, plan->output_map}) {
+    if (map != nullptr) map->prepare_for(options.threads);
+  }
   estimate_work(*plan);
   return plan;
 }
