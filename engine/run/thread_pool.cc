@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstdio>
+#include <exception>
 #include <fstream>
 #include <mutex>
 #include <string>
@@ -63,6 +63,15 @@ struct ThreadPool::Impl {
     for (std::size_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) run(i);
   }
 
+  void stop() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+
   void work() {
     std::size_t seen = 0;
     std::unique_lock lock(mutex);
@@ -84,17 +93,15 @@ struct ThreadPool::Impl {
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
   if (threads < 0) fail("threads is ", threads, ", expected at least 0");
   const int count = threads == 0 ? available_threads() : threads;
-  for (int i = 1; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->work(); });
+  try {
+    for (int i = 1; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->work(); });
+  } catch (const std::exception& error) {
+    impl_->stop();
+    fail("threads is ", threads, ", but thread ", impl_->threads.size() + 2, " cannot be started: ", error.what());
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->stopping = true;
-  }
-  impl_->wake.notify_all();
-  for (std::thread& thread : impl_->threads) thread.join();
-}
+ThreadPool::~ThreadPool() { impl_->stop(); }
 
 int ThreadPool::concurrency() const noexcept { return static_cast<int>(impl_->threads.size()) + 1; }
 
