@@ -25,11 +25,11 @@ namespace attend {
 
 // Parameters of additive attention.
 struct AdditiveParameters {
-  TensorView<const float> W_q;  // (U, Dq)
-  TensorView<const float> W_k;  // (U, Dk)
-  TensorView<const float> w_v;  // (1, U) or (U)
-  TensorView<const float> b_q;  // (U), optional
-  TensorView<const float> b_k;  // (U), optional
+  TensorView<const float> W_q{};  // (U, Dq)
+  TensorView<const float> W_k{};  // (U, Dk)
+  TensorView<const float> w_v{};  // (1, U) or (U)
+  TensorView<const float> b_q{};  // (U), optional
+  TensorView<const float> b_k{};  // (U), optional
   // From a checkpoint: W_q.weight, W_k.weight, w_v.weight and optional W_q.bias, W_k.bias. A w_v.bias is accepted and has no
   // effect: it moves all scores of a row alike, which softmax cancels.
   // Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected. The views refer
@@ -39,7 +39,7 @@ struct AdditiveParameters {
 
 // Parameter of bilinear attention.
 struct BilinearParameters {
-  TensorView<const float> W;  // (Dq, Dk)
+  TensorView<const float> W{};  // (Dq, Dk)
   // From a checkpoint: W.weight or W. Errors: as AdditiveParameters::from.
   static BilinearParameters from(const Parameters& parameters);
 };
@@ -52,12 +52,12 @@ enum class Scoring {
 
 // Parameters of multi-head attention. Query, key and value sizes may all differ.
 struct MultiHeadParameters {
-  TensorView<const float> W_q;  // (H*D, Dq)
-  TensorView<const float> W_k;  // (H*D, Dk)
-  TensorView<const float> W_v;  // (H*Dh, Dv)
-  TensorView<const float> W_o;  // (output size, H*Dh)
-  TensorView<const float> b_q, b_k, b_v, b_o;  // optional, one element per row of the matrix
-  TensorView<const float> w_v;                 // (H, D), Scoring::kAdditive only
+  TensorView<const float> W_q{};  // (H*D, Dq)
+  TensorView<const float> W_k{};  // (H*D, Dk)
+  TensorView<const float> W_v{};  // (H*Dh, Dv)
+  TensorView<const float> W_o{};  // (output size, H*Dh)
+  TensorView<const float> b_q{}, b_k{}, b_v{}, b_o{};  // optional, one element per row of the matrix
+  TensorView<const float> w_v{};                 // (H, D), Scoring::kAdditive only
   // From a checkpoint, by the names of the textbook (W_q.weight, W_k.weight, W_v.weight, W_o.weight, biases), of
   // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias) or of
   // Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.). Per-head additive scoring adds
@@ -68,7 +68,7 @@ struct MultiHeadParameters {
 };
 
 struct DotOptions {
-  std::optional<float> scale;  // default 1 / sqrt(D)
+  std::optional<float> scale{};  // default 1 / sqrt(D)
 };
 struct BilinearOptions {
   float scale = 1.0f;
@@ -79,7 +79,7 @@ struct GaussianOptions {
 struct MultiHeadOptions {
   std::int64_t num_heads = 1;
   Scoring scoring = Scoring::kDot;
-  std::optional<float> scale;  // Scoring::kDot: default 1 / sqrt(D) with D the size of a head
+  std::optional<float> scale{};  // Scoring::kDot: default 1 / sqrt(D) with D the size of a head
 };
 
 namespace detail {

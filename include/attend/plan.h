@@ -56,21 +56,21 @@ struct PlanOptions {
   ValidLens valid_lens = ValidLens::kAny;
   // Empty: the planner's rules choose. Otherwise one of the names that explain() prints as candidates, such as "dot/fused":
   // for tests and measurements. An unknown or unfit name is an Error that lists the fit ones.
-  std::string path;
+  std::string path{};
 };
 
 // What a run reads. keys not given: self-attention (keys are the queries). values not given: the keys.
 struct Inputs {
-  TensorView<const float> queries;            // (B, M, Dq), or (B, H, M, D) where Shape::num_heads was given
-  TensorView<const float> keys;               // (B, N, Dk), or (B, H, N, D)
-  TensorView<const float> values;             // (B, N, Dv), or (B, H, N, Dv)
-  TensorView<const std::int32_t> valid_lens;  // (B) or (B, M); not given: all N keys are valid
+  TensorView<const float> queries{};            // (B, M, Dq), or (B, H, M, D) where Shape::num_heads was given
+  TensorView<const float> keys{};               // (B, N, Dk), or (B, H, N, D)
+  TensorView<const float> values{};             // (B, N, Dv), or (B, H, N, Dv)
+  TensorView<const std::int32_t> valid_lens{};  // (B) or (B, M); not given: all N keys are valid
 };
 
 // What a run writes.
 struct Outputs {
-  TensorView<float> output;             // (B, M, Dv), or (B, H, M, Dv); + Dq columns with concat_queries
-  TensorView<float> attention_weights;  // not given, or (B, M, N); (B, H, M, N) where there are heads
+  TensorView<float> output{};             // (B, M, Dv), or (B, H, M, Dv); + Dq columns with concat_queries
+  TensorView<float> attention_weights{};  // not given, or (B, M, N); (B, H, M, N) where there are heads
 };
 
 class Workspace;
@@ -95,8 +95,9 @@ class Plan {
   //     influence it, and those that no row sees are never read.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact result
   //     for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its projections.
-  //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing, locks nothing
-  //     (the executor may), starts no threads. The same bits for every executor, number of threads and batch composition.
+  //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
+  //     nothing itself (the executor may; oneDNN, which projections go through, makes some small allocations of its own in
+  //     every call), starts no threads. The same bits for every executor, number of threads and batch composition.
   //   Errors: Error before any output changes, for every mismatch of shapes, strides, lengths or workspace size.
   void run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace, Executor& executor) const;
   // The same on the calling thread alone.

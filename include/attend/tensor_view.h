@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -103,11 +104,17 @@ class TensorView {
       throw Error("TensorView: " + std::to_string(sizes.size()) + " axes, expected at most " + std::to_string(kMaxRank));
     }
     rank_ = static_cast<int>(sizes.size());
+    std::int64_t elements = 1;
     for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
       if (sizes[axis] < 0) {
         throw Error("TensorView: size " + std::to_string(sizes[axis]) + " of axis " + std::to_string(axis) +
                     ", expected at least 0");
       }
+      if (sizes[axis] > 0 && elements > std::numeric_limits<std::int64_t>::max() / sizes[axis]) {
+        throw Error("TensorView: size " + std::to_string(sizes[axis]) + " of axis " + std::to_string(axis) +
+                    " makes more elements than 64 bits can count");
+      }
+      if (sizes[axis] > 0) elements *= sizes[axis];
       sizes_[axis] = sizes[axis];
     }
   }

@@ -1,0 +1,287 @@
+// The C face of attend: C99, the same layers, plans and runs as <attend/attend.h>, for C and for bindings.
+//
+// Simplest correct call (serial, best instruction set; error handling left out):
+//     attend_layer* layer = NULL;
+//     attend_plan* plan = NULL;
+//     attend_workspace* workspace = NULL;
+//     attend_shape shape = {.batch = 2, .num_queries = 1, .num_keys = 10, .query_size = 16};
+//     attend_layer_create_dot(NULL, &layer, NULL);
+//     attend_plan_create(layer, &shape, NULL, &plan, NULL);
+//     attend_workspace_create(plan, &workspace, NULL);
+//     attend_inputs inputs = {.queries = {.data = q, .rank = 3, .sizes = {2, 1, 16}},
+//                             .keys = {.data = k, .rank = 3, .sizes = {2, 10, 16}}};  // values not given: the keys
+//     attend_outputs outputs = {.output = {.data = out, .rank = 3, .sizes = {2, 1, 16}}};
+//     attend_run(plan, &inputs, &outputs, workspace, NULL, NULL);
+// Recommended: plan once for the largest request with .threads = n, keep one workspace per concurrent run and one
+// executor for the process, pass an attend_error and print its message when a status is not ATTEND_OK.
+//
+// Rules that hold for every function, so that each says only what is its own:
+//   Formulas, error bounds, special values: those of the C++ function of the same name, whose bits these are.
+//   Zeroed structs mean the defaults, so {0} and designated initialisers are enough; booleans are zero or not zero.
+//   Aliasing: what is written overlaps nothing that is read, other arguments included, unless said otherwise.
+//   Handles are opaque, made by a create function and ended by its destroy function, for which NULL is fine and which
+//     cannot fail. Layers, plans and executors may be shared between threads; a workspace serves one run at a time. No
+//     handle is destroyed while a call uses it. A plan keeps what it needs of its layer, which may be destroyed first.
+//   Thread-safety and allocation: all functions are thread-safe under these rules; there is no global or thread-local
+//     state. Create functions and text allocate; attend_run does not, unless it fails.
+//   Text out: buffer gets as much as fits its capacity with a final zero byte, length (may be NULL) the bytes of the
+//     whole text without that byte, so capacity length + 1 holds all of it. buffer may be NULL when capacity is 0.
+//   Errors: a status, and in the attend_error, which may be NULL, the message of the C++ exception. A required pointer
+//     that is NULL is ATTEND_ERROR_INVALID. Whatever the failure of bad arguments, no output changes, handles included.
+//     No exception leaves the library; it never prints, aborts or calls exit.
+#ifndef ATTEND_ATTEND_C_H_
+#define ATTEND_ATTEND_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum attend_status {
+  ATTEND_OK = 0,
+  ATTEND_ERROR_INVALID = 1,        // an argument: attend::Error in C++
+  ATTEND_ERROR_OUT_OF_MEMORY = 2,  // std::bad_alloc in C++
+  ATTEND_ERROR_INTERNAL = 3        // anything else, such as no threads left in the system
+} attend_status;
+
+// One line that names the argument, what it was and what was expected. Written on failure only; always ends in a zero
+// byte. A longer message is cut at the last byte that fits, which may be inside a UTF-8 sequence.
+typedef struct attend_error {
+  char message[512];
+} attend_error;
+
+typedef struct attend_layer attend_layer;
+typedef struct attend_plan attend_plan;
+typedef struct attend_workspace attend_workspace;
+typedef struct attend_executor attend_executor;
+
+// ---------------------------------------------------------------------------------------------------------- Tensors
+
+enum { ATTEND_MAX_RANK = 4 };
+
+// A view: pointer, sizes and strides in elements; owns nothing. Entries beyond rank are ignored. Zeroed: not given.
+//   Strides that are all zero mean dense, row-major. Otherwise the innermost is 1, the others are free: negative, and
+//   zero to repeat (one element repeated along every axis is what all zeros cannot say; write such data out).
+//   Errors: a rank outside 0..ATTEND_MAX_RANK, a negative size or more elements than int64_t counts, naming the tensor.
+typedef struct attend_tensor {
+  const float* data;
+  int32_t rank;
+  int64_t sizes[4];
+  int64_t strides[4];
+} attend_tensor;
+
+// The same for what is written.
+typedef struct attend_output_tensor {
+  float* data;
+  int32_t rank;
+  int64_t sizes[4];
+  int64_t strides[4];
+} attend_output_tensor;
+
+// The same for valid lengths: rank 1 (B) or 2 (B, M), any strides. Zeroed: every key is valid.
+typedef struct attend_lengths {
+  const int32_t* data;
+  int32_t rank;
+  int64_t sizes[4];
+  int64_t strides[4];
+} attend_lengths;
+
+// ----------------------------------------------------------------------------------------------------------- Layers
+
+// One tensor of a checkpoint, under its name there: "W_q.weight". Its strides are free, the innermost too.
+typedef struct attend_parameter {
+  const char* name;
+  attend_tensor tensor;
+} attend_parameter;
+
+// How a multi-head layer scores within each head.
+enum {
+  ATTEND_SCORING_DOT = 0,      // scale * q_h . k_h
+  ATTEND_SCORING_ADDITIVE = 1  // w_v[h] . tanh(q_h + k_h)
+};
+
+typedef struct attend_multi_head_options {
+  int64_t num_heads;   // H; 0: 1
+  int32_t scoring;     // one of ATTEND_SCORING_...
+  const float* scale;  // NULL: 1 / sqrt(D) with D the size of a head; dot scoring only
+} attend_multi_head_options;
+
+// The layers of <attend/layers.h>. *layer gets a new handle.
+//   parameters: num_parameters of them, in any order, with the names and shapes that the C++ layer recognises; names it
+//     does not know are ignored. They are copied and packed: nothing passed in is needed afterwards.
+//   Errors: also a missing, mis-shaped or twice named parameter, naming it; a scale that is not finite; a sigma that is
+//     not positive.
+
+// score(q, k) = w_v . tanh(W_q q + W_k k).
+//   W_q.weight (U, Dq), W_k.weight (U, Dk), w_v.weight (1, U) or (U); optional W_q.bias (U), W_k.bias (U).
+//   Source: Bahdanau, Cho, Bengio 2015 (arXiv:1409.0473), section A.1.2.
+attend_status attend_layer_create_additive(const attend_parameter* parameters, size_t num_parameters,
+                                           attend_layer** layer, attend_error* error);
+
+// score(q, k) = scale * q . k. scale: NULL for 1 / sqrt(D).
+//   Source: Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
+attend_status attend_layer_create_dot(const float* scale, attend_layer** layer, attend_error* error);
+
+// score(q, k) = scale * q^T W k. W.weight or W (Dq, Dk); scale: NULL for 1.
+//   Source: Luong, Pham, Manning 2015 (arXiv:1508.04025), equation 8, "general".
+attend_status attend_layer_create_bilinear(const float* scale, const attend_parameter* parameters,
+                                           size_t num_parameters, attend_layer** layer, attend_error* error);
+
+// score(q, k) = -|q - k|^2 / (2 sigma^2). sigma has no default here; C++ takes 1.   Source: Nadaraya 1964, Watson 1964.
+attend_status attend_layer_create_gaussian(float sigma, attend_layer** layer, attend_error* error);
+
+// Heads of dot or additive attention between projections. options: NULL for the defaults.
+//   The names of the textbook (W_q.weight, W_k.weight, W_v.weight, W_o.weight, biases), of torch.nn.MultiheadAttention
+//   (in_proj_weight or q_proj_weight ..., out_proj.weight, biases) or of Hugging Face BERT (query.weight ...,
+//   output.dense.weight, biases; also below self.); additive scoring adds w_v.weight (H, D).
+//   Source: Vaswani et al. 2017, section 3.2.2.
+attend_status attend_layer_create_multi_head(const attend_multi_head_options* options,
+                                             const attend_parameter* parameters, size_t num_parameters,
+                                             attend_layer** layer, attend_error* error);
+
+void attend_layer_destroy(attend_layer* layer);
+
+// ------------------------------------------------------------------------------------------------------------ Plans
+
+// The largest problem a plan is to accept; a run may have fewer batch entries, queries or keys.
+typedef struct attend_shape {
+  int64_t batch;        // B; 0: 1
+  int64_t num_queries;  // M, per batch entry; 0: 1
+  int64_t num_keys;     // N, key-value pairs per batch entry; 0: 1
+  // Elements per row. 0: what the layer's parameters say. dot and gaussian need query_size, and key_size 0 means that;
+  // value_size 0 means key_size where no parameter knows it.
+  int64_t query_size;  // Dq
+  int64_t key_size;    // Dk
+  int64_t value_size;  // Dv
+  int64_t num_heads;   // H of views that are split already, (B, H, N, D): dot and gaussian only; 0: 1
+} attend_shape;
+
+// What the caller knows of the lengths when planning; a run is held to it.
+enum {
+  ATTEND_VALID_LENS_ANY = 0,        // not known: a run may give none, (B) or (B, M)
+  ATTEND_VALID_LENS_NONE = 1,       // never given: every key is valid
+  ATTEND_VALID_LENS_PER_BATCH = 2,  // (B); also accepted: none
+  ATTEND_VALID_LENS_PER_QUERY = 3   // (B, M); also accepted: none and (B)
+};
+
+typedef struct attend_plan_options {
+  int32_t threads;            // the most tasks a run may use at once; 0: 1. Never changes a result
+  int32_t attention_weights;  // boolean: runs will ask for them
+  int32_t concat_queries;     // boolean: each output row is [context; query]
+  int32_t valid_lens;         // one of ATTEND_VALID_LENS_...
+  const char* target;         // instruction set by name, as attend_target_name gives it; NULL or "": the best
+  const char* path;           // a candidate of the explanation, such as "dot/fused"; NULL or "": the rules choose
+} attend_plan_options;
+
+// Checks the shape against the layer's parameters, chooses path, tiles and workspace. options: NULL for the defaults.
+//   Errors: also an unknown target or path, listing those there are, and any size or option that does not fit.
+attend_status attend_plan_create(const attend_layer* layer, const attend_shape* shape,
+                                 const attend_plan_options* options, attend_plan** plan, attend_error* error);
+
+// Text out: path, tiles, target, workspace, estimated work and the reason of every choice, some lines. Allocates.
+attend_status attend_plan_explain(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
+                                  attend_error* error);
+
+// Text out: the instruction set the kernels run on, such as "AVX3".
+attend_status attend_plan_target_name(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
+                                      attend_error* error);
+
+// Bytes a workspace for this plan holds.
+attend_status attend_plan_workspace_bytes(const attend_plan* plan, size_t* bytes, attend_error* error);
+
+// Elements of one output row: value_size or what W_o makes of it, + query_size with concat_queries.
+attend_status attend_plan_output_size(const attend_plan* plan, int64_t* output_size, attend_error* error);
+
+void attend_plan_destroy(attend_plan* plan);
+
+// ------------------------------------------------------------------------------------------------------- Workspaces
+
+// Scratch memory for one run of this plan at a time; it also serves any plan that needs no more bytes.
+attend_status attend_workspace_create(const attend_plan* plan, attend_workspace** workspace, attend_error* error);
+
+// The same over the caller's memory, which outlives it: bytes at memory, of any alignment. Up to 64 bytes at its start
+// may be skipped, so plan_workspace_bytes + 64 always serve. Only the handle is allocated.
+attend_status attend_workspace_create_in(void* memory, size_t bytes, attend_workspace** workspace, attend_error* error);
+
+void attend_workspace_destroy(attend_workspace* workspace);
+
+// -------------------------------------------------------------------------------------------------------- Executors
+
+// The built-in pool. threads: how many work at once, the caller included; 0: as many as this process has CPUs.
+//   Starts threads - 1 threads, which sleep while there is nothing to do and end with the executor.
+//   Several runs may use it at once; their loops take turns.   Errors: also a negative number.
+attend_status attend_executor_create(int32_t threads, attend_executor** executor, attend_error* error);
+
+// The caller's own parallel-for. Neither callback throws, jumps out or calls back into the executor.
+typedef struct attend_executor_callbacks {
+  // Passed to both; lives as long as the executor.
+  void* context;
+  // How many tasks can run at the same time; less than 1 counts as 1.
+  int (*concurrency)(void* context);
+  // Calls task(task_context, 0) ... task(task_context, num_tasks - 1), each once, in any order, on any threads, and
+  // returns when all have returned; what the tasks wrote is then visible to the caller. Running them one after another
+  // is correct. Called from every thread that runs a plan with this executor, at the same time if they do.
+  void (*parallel_for)(void* context, size_t num_tasks, void (*task)(void* task_context, size_t index),
+                       void* task_context);
+} attend_executor_callbacks;
+
+// An executor over callbacks, which are copied; both are required.
+attend_status attend_executor_create_from_callbacks(const attend_executor_callbacks* callbacks,
+                                                    attend_executor** executor, attend_error* error);
+
+void attend_executor_destroy(attend_executor* executor);
+
+// ------------------------------------------------------------------------------------------------------------- Runs
+
+// What a run reads. keys not given: the queries. values not given: the keys.
+typedef struct attend_inputs {
+  attend_tensor queries;      // (B, M, Dq), or (B, H, M, D) where the shape gave num_heads
+  attend_tensor keys;         // (B, N, Dk), or (B, H, N, D)
+  attend_tensor values;       // (B, N, Dv), or (B, H, N, Dv)
+  attend_lengths valid_lens;  // (B) or (B, M), 0 <= len <= N; not given: all N keys are valid
+} attend_inputs;
+
+// What a run writes.
+typedef struct attend_outputs {
+  attend_output_tensor output;             // (B, M, output_size), or (B, H, M, output_size)
+  attend_output_tensor attention_weights;  // not given, or (B, M, N); (B, H, M, N) where there are heads
+} attend_outputs;
+
+// output = softmax(score(queries, keys)) values, row by row over each row's valid keys: attend::Plan::run.
+//   Each of B, M, N at most what was planned for. Inputs may overlap each other. No alignment is asked for.
+//   A row without valid keys gives output and weights 0; keys and values that no row sees are never read.
+//   executor: NULL for the calling thread alone. The same bits for every executor and number of threads.
+//   Allocates nothing, locks nothing (the executor may).
+//   Errors: every mismatch of shapes, strides, lengths or workspace size, before any output changes.
+attend_status attend_run(const attend_plan* plan, const attend_inputs* inputs, const attend_outputs* outputs,
+                         attend_workspace* workspace, attend_executor* executor, attend_error* error);
+
+typedef struct attend_masked_softmax_options {
+  const char* target;         // NULL or "": the best
+  attend_executor* executor;  // NULL: the calling thread alone
+} attend_masked_softmax_options;
+
+// output[b, m, j] = exp(input[b, m, j]) / sum over valid j' of exp(input[b, m, j'])  for j < len, else 0.
+//   input and output (B, M, N) or (B, H, M, N); valid_lens (B) or (B, M), NULL or zeroed: all valid.
+//   options: NULL for the defaults.
+//   Aliasing: output may be input itself, same data and strides.   Allocates a few bytes to look its target up.
+//   Errors: also an unknown target.   Source: Dive into Deep Learning, 11.3.1.
+attend_status attend_masked_softmax(const attend_tensor* input, const attend_lengths* valid_lens,
+                                    const attend_output_tensor* output, const attend_masked_softmax_options* options,
+                                    attend_error* error);
+
+// ---------------------------------------------------------------------------------------------------------- Targets
+
+// How many instruction sets this build holds kernels for and this CPU can run; at least 1.
+attend_status attend_target_count(size_t* count, attend_error* error);
+
+// Text out: the name of one of them, such as "AVX3"; index 0 is the best.   Errors: also an index beyond the last.
+attend_status attend_target_name(size_t index, char* buffer, size_t capacity, size_t* length, attend_error* error);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // ATTEND_ATTEND_C_H_
