@@ -1,5 +1,5 @@
-// What differs between oneDNN 2.6 and 3.x, and the two traps that both share: the thread count is fixed when a primitive
-// descriptor is made, and odd layouts fall silently to a reference implementation.
+// What differs between oneDNN 2.6 and 3.x, and the two traps that both share: the thread count is fixed when a
+// primitive descriptor is made, and odd layouts fall silently to a reference implementation.
 #ifndef ATTEND_MATMUL_DNNL_COMPAT_H_
 #define ATTEND_MATMUL_DNNL_COMPAT_H_
 
@@ -12,8 +12,8 @@
 
 namespace attend::matmul {
 
-// oneDNN takes the thread count of a primitive from OpenMP's per-thread setting at the moment of creation. This sets it to one
-// for the creating thread and restores the caller's value; other threads never see it.
+// oneDNN takes the thread count of a primitive from OpenMP's per-thread setting at the moment of creation. This sets it
+// to one for the creating thread and restores the caller's value; other threads never see it.
 class OneThreadScope {
  public:
 #if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
@@ -33,7 +33,8 @@ class OneThreadScope {
 // dst (rows, out) = src (rows, in) weights (in, out) + bias (1, out); bias may be a zero descriptor.
 inline dnnl::matmul::primitive_desc matmul_descriptor(const dnnl::engine& engine, const dnnl::memory::desc& src,
                                                       const dnnl::memory::desc& weights, const dnnl::memory::desc* bias,
-                                                      const dnnl::memory::desc& dst, const dnnl::primitive_attr& attributes) {
+                                                      const dnnl::memory::desc& dst,
+                                                      const dnnl::primitive_attr& attributes) {
 #if DNNL_VERSION_MAJOR >= 3
   if (bias != nullptr) return dnnl::matmul::primitive_desc(engine, src, weights, *bias, dst, attributes);
   return dnnl::matmul::primitive_desc(engine, src, weights, dst, attributes);

@@ -18,8 +18,8 @@ namespace {
 using dnnl::memory;
 constexpr auto kF32 = memory::data_type::f32;
 
-// Row counts that primitives are made for, largest first. 64 and 16 are 4 modulo 6, the one remainder besides 0 for which the
-// 6-row kernels of oneDNN's jitted gemm treat all rows alike.
+// Row counts that primitives are made for, largest first. 64 and 16 are 4 modulo 6, the one remainder besides 0 for
+// which the 6-row kernels of oneDNN's jitted gemm treat all rows alike.
 constexpr std::array<std::size_t, 5> kRowCounts = {64, 48, 16, 4, 1};
 
 memory::dim dim(std::size_t n) { return static_cast<memory::dim>(n); }
@@ -34,7 +34,8 @@ const dnnl::stream& cpu_stream() {
   return stream;
 }
 
-// The memory objects of one call in flight: oneDNN passes pointers through heap objects, which are therefore made ahead.
+// The memory objects of one call in flight: oneDNN passes pointers through heap objects, which are therefore made
+// ahead.
 struct CallSlot {
   std::vector<memory> sources, destinations;  // one per row count
   memory scratchpad;
@@ -116,8 +117,8 @@ void Linear::Impl::make_primitives(const memory::desc& any, const char* name) {
     if (info.find("ref") != std::string::npos) {
       // The first row count decides the packing; a smaller one that cannot use it is simply not offered.
       if (!primitives.empty()) continue;
-      fail(name, " (", out_size, ", ", in_size, "): oneDNN ", dnnl_version_text(), " offers only its reference implementation, ",
-           info, ", which is refused; expected an optimised one");
+      fail(name, " (", out_size, ", ", in_size, "): oneDNN ", dnnl_version_text(),
+           " offers only its reference implementation, ", info, ", which is refused; expected an optimised one");
     }
     if (primitives.empty()) {
       packed = descriptor.weights_desc();
@@ -198,12 +199,13 @@ std::size_t Linear::scratch_bytes() const noexcept { return impl_->scratch_bytes
 
 namespace {
 
-// The row count for the next rows of a block: the largest that fits, or the one above where that leaves at most a quarter of
-// it empty (one call with a few idle rows beats several small ones).
+// The row count for the next rows of a block: the largest that fits, or the one above where that leaves at most a
+// quarter of it empty (one call with a few idle rows beats several small ones) and no smaller one fits exactly.
 std::size_t next_count(const std::vector<RowsPrimitive>& primitives, std::size_t remaining) {
-  for (std::size_t p = 0; p < primitives.size(); ++p) {
+  for (std::size_t p = 0; p + 1 < primitives.size(); ++p) {
     const std::size_t rows = primitives[p].rows;
-    if (remaining >= rows || remaining * 4 >= rows * 3) return p;
+    const bool nearly_full = remaining * 4 >= rows * 3 && remaining != primitives[p + 1].rows;
+    if (remaining >= rows || nearly_full) return p;
   }
   return primitives.size() - 1;
 }
@@ -238,7 +240,8 @@ bool Linear::Impl::execute(std::size_t index, const float* source, float* destin
                                             {DNNL_ARG_DST, destination_memory},
                                             {DNNL_ARG_SCRATCHPAD, slot.scratchpad.get()},
                                             {DNNL_ARG_BIAS, has_bias ? bias.get() : nullptr}}};
-  return dnnl_primitive_execute(p.primitive.get(), cpu_stream().get(), has_bias ? 5 : 4, arguments.data()) == dnnl_success;
+  return dnnl_primitive_execute(p.primitive.get(), cpu_stream().get(), has_bias ? 5 : 4, arguments.data()) ==
+         dnnl_success;
 }
 
 bool Linear::multiply(const float* source, float* destination, std::size_t num_rows, std::byte* scratch) const {
