@@ -66,9 +66,8 @@ HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
       m = tile_max;
     }
 
-    float& l = args.row_sum[r];
-    const double tile_sum = ExpAndSum(d, scores, scores, len, ShiftForMax(m));
-    l = static_cast<float>(static_cast<double>(c) * static_cast<double>(l) + tile_sum);
+    double& l = args.row_sum[r];
+    l = static_cast<double>(c) * l + ExpAndSum(d, scores, scores, len, ShiftForMax(m));
     if (c != 1.0f) {
       ScaleAccumulators(d, args.accumulators + row * args.accumulators_stride, args.accumulator_columns, c);
     }
@@ -83,12 +82,12 @@ HWY_INLINE void SoftmaxFinishRows(D d, const FinishRowsArgs& args) {
     const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
     const float* HWY_RESTRICT o = args.accumulators + row * args.accumulators_stride;
     float* HWY_RESTRICT output = args.output + row * args.output_stride;
-    const float l = args.row_sum == nullptr ? 1.0f : args.row_sum[r];
-    if (l == 0.0f) {  // no key, or none above -inf
+    const double l = args.row_sum == nullptr ? 1.0 : args.row_sum[r];
+    if (l == 0.0) {  // no key, or none above -inf
       std::memset(output, 0, args.num_columns * sizeof(float));
       continue;
     }
-    const hn::Vec<D> divisor = hn::Set(d, l);
+    const hn::Vec<D> divisor = hn::Set(d, static_cast<float>(l));
     size_t k = 0;
     for (; k + N <= args.num_columns; k += N) hn::StoreU(hn::Div(hn::Load(d, o + k), divisor), d, output + k);
     // Rows of o are padded to whole vectors, rows of the output are not.

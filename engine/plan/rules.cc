@@ -12,10 +12,11 @@
 namespace attend::detail {
 namespace {
 
-// Query rows of a tile: eight steps of the 6-row register kernel. 48 rows of a 512-key score tile are 96 KiB, which with the
-// keys and values passing by stays within a 1 MiB share of L2. bench: dot/*.
+// Query rows of a tile: eight steps of the 6-row register kernel. 48 rows of a 512-key score tile are 96 KiB, which
+// with the keys and values passing by stays within a 1 MiB share of L2. bench: dot/*.
 constexpr std::size_t kDotTileQueries = 48;
-// The additive score is bound by its arithmetic from a few rows on; 16 keep the score tile at 32 KiB. bench: additive/*.
+// The additive score is bound by its arithmetic from a few rows on; 16 keep the score tile at 32 KiB. bench:
+// additive/*.
 constexpr std::size_t kAdditiveTileQueries = 16;
 // Keys of a tile: four inner blocks of the tile product. Longer tiles rescale less often but fall out of L1 and L2.
 constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
@@ -63,9 +64,9 @@ void choose_tiles(PlanImpl& plan) {
   if (plan.pooling == Pooling::kFused) {
     plan.tile_queries = std::min(queries, most_queries);
     plan.tile_keys = std::min(padded_keys, round_up(kTileKeys, panel));
-    why = plan.tile_keys < padded_keys ? "scores of a tile stay in L2, sums over keys in blocks of " +
-                                             std::to_string(kernels::kInnerBlock)
-                                       : "all keys fit one tile";
+    why = plan.tile_keys < padded_keys
+              ? "scores of a tile stay in L2, sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
+              : "all keys fit one tile";
   } else {
     const std::size_t fit = kMaterialisedBytes / sizeof(float) / padded_keys / kRowStep * kRowStep;
     plan.tile_queries = std::min(queries, std::clamp(fit, kRowStep, most_queries));
@@ -141,7 +142,7 @@ void lay_out_workspace(PlanImpl& plan) {
   layout.accumulators =
       pooling.take(checked_multiply(plan.tile_queries, padded_values * plan.accumulator_levels, what), sizeof(float));
   layout.row_max = pooling.take(plan.tile_queries, sizeof(float));
-  layout.row_sum = pooling.take(plan.tile_queries, sizeof(float));
+  layout.row_sum = pooling.take(plan.tile_queries, sizeof(double));
   layout.row_lens = pooling.take(plan.tile_queries, sizeof(std::int32_t));
   layout.tile_lens = pooling.take(plan.tile_queries, sizeof(std::int32_t));
 
@@ -159,7 +160,8 @@ void lay_out_workspace(PlanImpl& plan) {
   layout.map_scratch = projecting.take(most_scratch, 1);
 
   layout.worker_bytes = std::max(pooling.bytes(), projecting.bytes());
-  layout.total = checked_add(layout.workers, checked_multiply(to_size(plan.options.threads), layout.worker_bytes, what), what);
+  layout.total =
+      checked_add(layout.workers, checked_multiply(to_size(plan.options.threads), layout.worker_bytes, what), what);
 }
 
 void estimate_work(PlanImpl& plan) {
@@ -173,7 +175,8 @@ void estimate_work(PlanImpl& plan) {
   plan.flops = 2 * batch * heads * m * n * dv;
   if (plan.layer->score != Score::kAdditive) plan.flops += 2 * batch * heads * m * n * d;
   const auto add_map = [&](const matmul::Linear* map, double rows) {
-    if (map != nullptr) plan.flops += 2 * rows * static_cast<double>(map->in_size()) * static_cast<double>(map->out_size());
+    if (map != nullptr)
+      plan.flops += 2 * rows * static_cast<double>(map->in_size()) * static_cast<double>(map->out_size());
   };
   add_map(plan.query_map, batch * m);
   add_map(plan.key_map, batch * n);

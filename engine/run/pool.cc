@@ -32,7 +32,7 @@ class Head {
         scores_(part<float>(worker, plan_.layout.scores)),
         accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
-        row_sum_(part<float>(worker, plan_.layout.row_sum)),
+        row_sum_(part<double>(worker, plan_.layout.row_sum)),
         row_lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)) {}
 
@@ -68,9 +68,10 @@ class Head {
                                            .panel_stride = limit_ * panel_});
   }
 
-  // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far from the
-  // origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of a query to a
-  // visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2 max|score|.
+  // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far
+  // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
+  // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
+  // max|score|.
   void choose_center() {
     center_ = nullptr;
     if (plan_.layer->score != Score::kGaussian) return;
@@ -140,8 +141,8 @@ class Head {
     }
   }
 
-  // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into NaN. Such
-  // rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
+  // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into
+  // NaN. Such rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
   void score_infinite_queries(std::int64_t m, std::size_t rows, std::size_t first, std::size_t columns) {
     for (std::size_t r = 0; r < rows; ++r) {
       const float* query = job_.queries.at(b_, h_, m + static_cast<std::int64_t>(r));
@@ -163,7 +164,9 @@ class Head {
     return std::clamp(row_lens_[r] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(columns));
   }
 
-  void clear_accumulators(std::size_t rows) { std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f); }
+  void clear_accumulators(std::size_t rows) {
+    std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f);
+  }
 
   // accumulators += p values, over keys first ... first + columns - 1. lens: valid ones of them per row.
   void pool_values(const float* p, std::ptrdiff_t p_stride, std::size_t rows, std::size_t first, std::size_t columns,
@@ -203,7 +206,7 @@ class Head {
   // Key tile by key tile; softmax_tile.h states the recurrence.
   void pool_fused(std::int64_t m, std::size_t rows, std::size_t longest) {
     std::fill(row_max_, row_max_ + rows, -std::numeric_limits<float>::infinity());
-    std::fill(row_sum_, row_sum_ + rows, 0.0f);
+    std::fill(row_sum_, row_sum_ + rows, 0.0);
     clear_accumulators(rows);
     for (std::size_t first = 0; first < longest; first += plan_.tile_keys) {
       const std::size_t columns = std::min(plan_.tile_keys, longest - first);
@@ -229,7 +232,8 @@ class Head {
     score(m, rows, 0, longest);
     const bool wanted = job_.attention_weights.data != nullptr;
     float* weights = wanted ? job_.attention_weights.at(b_, h_, m) : scores_;
-    const std::ptrdiff_t stride = wanted ? job_.attention_weights.row_stride : static_cast<std::ptrdiff_t>(plan_.tile_keys);
+    const std::ptrdiff_t stride =
+        wanted ? job_.attention_weights.row_stride : static_cast<std::ptrdiff_t>(plan_.tile_keys);
     kernels_.masked_softmax.rows({.input = scores_,
                                   .input_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
                                   .output = weights,
@@ -247,7 +251,7 @@ class Head {
     finish(m, rows, nullptr);
   }
 
-  void finish(std::int64_t m, std::size_t rows, const float* row_sum) {
+  void finish(std::int64_t m, std::size_t rows, const double* row_sum) {
     const bool has_totals = plan_.accumulator_levels > 1;
     if (has_totals) add_to_totals(rows);
     kernels_.softmax_tile.finish_rows({.accumulators = accumulators_ + (has_totals ? level_size_ : 0),
@@ -277,15 +281,16 @@ class Head {
   const std::size_t score_size_, value_size_;
   const std::size_t inner_;  // score_size, + 1 for the gaussian's half norm
   const std::size_t panel_;
-  const std::size_t level_size_;          // floats of an accumulator row: a row of values, padded to panels
-  const std::size_t accumulator_stride_;  // one or two of them (PlanImpl::accumulator_levels): running sums, then totals
+  const std::size_t level_size_;  // floats of an accumulator row: a row of values, padded to panels
+  const std::size_t
+      accumulator_stride_;  // one or two of them (PlanImpl::accumulator_levels): running sums, then totals
   float* const packed_keys_;
   float* const packed_values_;
   float* const packed_queries_;
   float* const scores_;
   float* const accumulators_;
   float* const row_max_;
-  float* const row_sum_;
+  double* const row_sum_;
   std::int32_t* const row_lens_;
   std::int32_t* const tile_lens_;
   const float* center_ = nullptr;

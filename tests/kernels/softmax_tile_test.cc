@@ -34,7 +34,8 @@ struct Row {
 
 // What is left of one row after all its tiles.
 struct Outcome {
-  float max = -kInf, sum = 0.0f;
+  float max = -kInf;
+  double sum = 0.0;
   std::vector<float> p;       // as each tile left it
   std::vector<float> output;  // kColumns
 };
@@ -95,6 +96,8 @@ std::vector<Row> adversarial_rows() {
   add("normal", [&](std::size_t) { return random.normal(); });
   add("all equal", [](std::size_t) { return 0.3f; });
   add("equal after a larger one", [](std::size_t j) { return j == 0 ? 0.30f : 0.10f; });
+  // Tiles of equal sums, 512 * 0.985: added in float they would be rounded the same way 128 times (1.9e-6 in all).
+  add("equal, 0.0152 below the first", [](std::size_t j) { return j == 0 ? 0.0152f : 0.0f; });
   add("maximum creeps up by 0.001 a tile", [](std::size_t j) { return static_cast<float>(j / 512) * 1e-3f; });
   add("maximum creeps up by 0.1 a tile", [](std::size_t j) { return static_cast<float>(j / 512) * 0.1f; });
   add("maximum jumps by 8.01 a tile", [](std::size_t j) { return static_cast<float>(j / 512) * 8.01f; });
@@ -155,7 +158,8 @@ TEST_CASE("softmax_tile: p is exp(s - m), 0 beyond each row's length; rows of an
       const auto tile = hwy::AllocateAligned<float>(rows * stride);
       const auto o = hwy::AllocateAligned<float>(rows * kColumns);
       std::vector<std::int32_t> lens(rows);
-      std::vector<float> scores(rows * stride), m(rows), l(rows), m_before(rows), l_before(rows);
+      std::vector<float> scores(rows * stride), m(rows), m_before(rows);
+      std::vector<double> l(rows), l_before(rows);
       for (std::size_t i = 0; i < rows * stride; ++i) {
         const std::size_t r = i / stride;
         lens[r] = static_cast<std::int32_t>(r);  // 0 to columns
@@ -164,7 +168,7 @@ TEST_CASE("softmax_tile: p is exp(s - m), 0 beyond each row's length; rows of an
       }
       for (std::size_t r = 0; r < rows; ++r) {
         m[r] = m_before[r] = r % 3 == 0 ? -kInf : random.uniform(-20.0f, 20.0f);
-        l[r] = l_before[r] = r % 3 == 0 ? 0.0f : random.uniform(1.0f, 50.0f);
+        l[r] = l_before[r] = r % 3 == 0 ? 0.0 : static_cast<double>(random.uniform(1.0f, 50.0f));
         for (std::size_t k = 0; k < kColumns; ++k)
           o[r * kColumns + k] = r % 3 == 0 ? 0.0f : static_cast<float>(k) - 20.0f;
       }
@@ -180,10 +184,10 @@ TEST_CASE("softmax_tile: p is exp(s - m), 0 beyond each row's length; rows of an
           wrong += std::abs(tile[r * stride + j] - truth) <= 4e-6 * truth ? 0u : 1u;
           sum += truth;
         }
-        const double c = l_before[r] == 0.0f ? 0.0 : std::exp(static_cast<double>(m_before[r]) - m[r]);
+        const double c = l_before[r] == 0.0 ? 0.0 : std::exp(static_cast<double>(m_before[r]) - m[r]);
         const double truth = c * l_before[r] + sum;
         wrong += std::abs(l[r] - truth) <= 4e-6 * truth ? 0u : 1u;
-        for (std::size_t k = 0; k < kColumns && l_before[r] != 0.0f; ++k) {
+        for (std::size_t k = 0; k < kColumns && l_before[r] != 0.0; ++k) {
           const double scaled = c * (static_cast<double>(k) - 20.0);
           wrong += std::abs(o[r * kColumns + k] - scaled) <= 4e-6 * std::abs(scaled) ? 0u : 1u;
         }
@@ -200,10 +204,11 @@ TEST_CASE("softmax_tile: a tile without keys for a row leaves m, l and o alone")
     const auto o = hwy::AllocateAligned<float>(2 * kColumns);
     for (std::size_t i = 0; i < 2 * kColumns; ++i) tile[i] = kNaN, o[i] = static_cast<float>(i);
     const std::int32_t lens[2] = {0, 0};
-    float m[2] = {-kInf, 5.0f}, l[2] = {0.0f, 3.0f};
+    float m[2] = {-kInf, 5.0f};
+    double l[2] = {0.0, 3.0};
     kernels::softmax_tile_kernels(target.id())
         .step({tile.get(), kColumns, 2, 33, lens, m, l, o.get(), kColumns, kColumns});
-    CHECK((m[0] == -kInf && m[1] == 5.0f && l[0] == 0.0f && l[1] == 3.0f));
+    CHECK((m[0] == -kInf && m[1] == 5.0f && l[0] == 0.0 && l[1] == 3.0));
     for (std::size_t i = 0; i < 2 * kColumns; ++i) {
       CHECK(o[i] == static_cast<float>(i));
       if (i % kColumns < 33) CHECK(tile[i] == 0.0f);
@@ -232,13 +237,13 @@ TEST_CASE("softmax_tile: NaN and +inf make the row NaN, -inf weighs 0, wherever 
       std::vector<float> scores(kKeys, -kInf);
       scores[place] = -1e30f;
       const Outcome outcome = run_row(kernels, scores, kTile, value);
-      CHECK(outcome.sum == 1.0f);
+      CHECK(outcome.sum == 1.0);
       CHECK(outcome.p[place] == 1.0f);
       CHECK(outcome.output[0] == 1.0f);
     }
     const Outcome empty = run_row(kernels, std::vector<float>(kKeys, -kInf), kTile, value);
     CHECK(empty.max == -kInf);
-    CHECK(empty.sum == 0.0f);
+    CHECK(empty.sum == 0.0);
     CHECK(empty.output == std::vector<float>(kColumns, 0.0f));
   });
 }
@@ -252,7 +257,7 @@ TEST_CASE("softmax_tile finish_rows: o / l into rows of any size that end at a g
       const std::size_t stride = 128;
       const auto o = hwy::AllocateAligned<float>(kRows * stride);
       for (std::size_t i = 0; i < kRows * stride; ++i) o[i] = random.normal();
-      const float l[kRows] = {3.0f, 0.0f, kNaN, 0.7f};
+      const double l[kRows] = {3.0, 0.0, kNaN, 0.7};
       for (const Guard guard : {Guard::kEnd, Guard::kBegin}) {
         const std::size_t output_stride = columns + 3;
         GuardedArray<float> output((kRows - 1) * output_stride + columns, guard), copy(output.size(), guard);
@@ -271,7 +276,7 @@ TEST_CASE("softmax_tile finish_rows: o / l into rows of any size that end at a g
             continue;
           }
           const float x = o[r * stride + k];
-          wrong += (r == 1 ? output[i] == 0.0f : r == 2 ? std::isnan(output[i]) : output[i] == x / l[r]) ? 0u : 1u;
+          wrong += (r == 1 ? output[i] == 0.0f : r == 2 ? std::isnan(output[i]) : output[i] == x / static_cast<float>(l[r])) ? 0u : 1u;
           wrong += copy[(kRows - 1 - r) * output_stride + k] != x ? 1u : 0u;
         }
         INFO(columns, " columns");
