@@ -24,7 +24,8 @@ TEST_CASE("long keys: 65536 keys of equal weight keep the contract's bound on ev
   std::vector<double> truth(3 * kValues, 0.0);
   for (std::size_t row = 0; row < 3; ++row) {
     for (std::size_t j = 0; j < static_cast<std::size_t>(lens[row]); ++j) {
-      for (std::size_t n = 0; n < kValues; ++n) truth[row * kValues + n] += static_cast<double>(values[j * kValues + n]);
+      for (std::size_t n = 0; n < kValues; ++n)
+        truth[row * kValues + n] += static_cast<double>(values[j * kValues + n]);
     }
     for (std::size_t n = 0; n < kValues; ++n) truth[row * kValues + n] /= lens[row];
   }
@@ -44,7 +45,8 @@ TEST_CASE("long keys: 65536 keys of equal weight keep the contract's bound on ev
                 .valid_lens = {lens.data(), {1, 3}}},
                {.output = {output.data(), {1, 3, kValues}}}, workspace);
       double worst = 0;
-      for (std::size_t i = 0; i < output.size(); ++i) worst = std::max(worst, std::fabs(static_cast<double>(output[i]) - truth[i]));
+      for (std::size_t i = 0; i < output.size(); ++i)
+        worst = std::max(worst, std::fabs(static_cast<double>(output[i]) - truth[i]));
       MESSAGE(target.name(), " ", std::string(path), ": largest error ", worst, " of values up to 1");
       CHECK(worst <= 2e-7 * 4);
     }

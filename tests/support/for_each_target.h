@@ -1,5 +1,5 @@
-// Runs a check once per available target, or only on the one that ATTEND_TARGET names (one CTest entry per target, so that a
-// crash names its instruction set).
+// Runs a check once per available target, or only on the one that ATTEND_TARGET names (one CTest entry per target, so
+// that a crash names its instruction set).
 #ifndef ATTEND_TESTS_FOR_EACH_TARGET_H_
 #define ATTEND_TESTS_FOR_EACH_TARGET_H_
 

@@ -1,0 +1,305 @@
+// DESIGN.md section 4, lines 1 to 4: what a run may read, and what becomes of rows without keys, NaN and infinities.
+// Every layer, target, path, with and without attention weights.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/compare.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/layer_cases.h"
+#include "tests/support/run.h"
+
+namespace attend::tests {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// Puts NaN, infinities and huge numbers into every row n >= first_row(b) of a (B, N, D) or (B, H, N, D) tensor.
+template <class FirstRow>
+void spoil_rows(Tensor& tensor, FirstRow&& first_row) {
+  constexpr float kGarbage[] = {kNaN, kInf, -kInf, 3e38f, -kNaN};
+  const std::int64_t size = tensor.sizes.back();
+  const std::int64_t rows = tensor.sizes[tensor.sizes.size() - 2];
+  const std::int64_t heads = tensor.sizes.size() == 4 ? tensor.sizes[1] : 1;
+  for (std::int64_t b = 0; b < tensor.sizes[0]; ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t i = first_row(b) * size; i < rows * size; ++i) {
+        tensor.data[static_cast<std::size_t>((b * heads + h) * rows * size + i)] = kGarbage[i % 5];
+      }
+    }
+  }
+}
+
+// Elements of row (b, h, m) of a dense result whose rows have `size` elements.
+const float* row(const std::vector<float>& data, std::int64_t index, std::int64_t size) {
+  return data.data() + index * size;
+}
+
+}  // namespace
+
+TEST_CASE("contract 1: keys and values that no row may see do not matter, whatever they hold") {
+  for (const Layer layer : kAllLayers) {
+    for (const Lens lens : {Lens::kPerBatch, Lens::kPerQuery}) {
+      for (const std::int64_t num_keys : {9, 70}) {
+        LayerCase clean({.layer = layer, .batch = 3, .num_queries = 5, .num_keys = num_keys, .lens = lens, .seed = 11});
+        for (std::int32_t& len : clean.lens.data) len = std::min(len, static_cast<std::int32_t>(num_keys - 2));
+        LayerCase spoiled = clean;
+        const auto visible = [&](std::int64_t b) { return clean.visible_keys(b); };
+        spoil_rows(spoiled.keys, visible);
+        spoil_rows(spoiled.values, visible);
+        const reference::Result truth = spoiled.truth();
+        for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
+          const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
+          CHECK(same_bits(expected, run_plan(plan, spoiled.inputs(), with_weights)));
+          check_within(expected.output, expected.attention_weights, truth, clean.bound(truth));
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("contract 1: keys and values beyond a row's own length do not matter to it, though others see them") {
+  for (const Layer layer : kAllLayers) {
+    LayerCase clean(
+        {.layer = layer, .batch = 1, .num_queries = 4, .num_keys = 40, .lens = Lens::kPerQuery, .seed = 12});
+    clean.lens.data = {40, 7, 0, 23};
+    LayerCase spoiled = clean;
+    spoil_rows(spoiled.keys, [](std::int64_t) { return 23; });
+    spoil_rows(spoiled.values, [](std::int64_t) { return 23; });
+    for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
+      const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
+      const RunResult actual = run_plan(plan, spoiled.inputs(), with_weights);
+      const std::int64_t heads = clean.multi_head() ? 1 : clean.view_heads();
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const std::int64_t first = (h * 4 + 1) * plan.output_size();  // rows 1 to 3
+        CHECK(same_bits(expected.output.data() + first, actual.output.data() + first,
+                        static_cast<std::size_t>(3 * plan.output_size())));
+      }
+      for (std::int64_t h = 0; with_weights && h < clean.weight_heads(); ++h) {
+        CHECK(same_bits(row(expected.attention_weights, h * 4 + 1, 40), row(actual.attention_weights, h * 4 + 1, 40),
+                        120));
+      }
+    });
+  }
+}
+
+TEST_CASE("contract 1: memory beyond the valid length may be unmapped") {
+  for (const Layer layer : kAllLayers) {
+    if (layer == Layer::kDotHeads || layer == Layer::kGaussianHeads) continue;  // heads lie one after the other
+    for (const std::int64_t len : {1, 5, 16, 33}) {
+      LayerCase c({.layer = layer, .batch = 1, .num_queries = 3, .num_keys = 70, .size = 5, .seed = 13});
+      c.lens.data = {static_cast<std::int32_t>(len)};
+      const auto visible = [&](const Tensor& tensor) { return static_cast<std::size_t>(len * tensor.sizes.back()); };
+      GuardedArray<float> queries(c.queries.data.size()), keys(visible(c.keys)), values(visible(c.values));
+      std::copy_n(c.queries.data.data(), queries.size(), queries.data());
+      std::copy_n(c.keys.data.data(), keys.size(), keys.data());
+      std::copy_n(c.values.data.data(), values.size(), values.data());
+      Inputs in = c.inputs();
+      in.queries = TensorView<const float>(queries.data(), in.queries.sizes());
+      in.keys = TensorView<const float>(keys.data(), in.keys.sizes());
+      in.values = TensorView<const float>(values.data(), in.values.sizes());
+      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+        CHECK(same_bits(run_plan(plan, c.inputs(), with_weights), run_plan(plan, in, with_weights)));
+      });
+    }
+  }
+}
+
+TEST_CASE("contract 1: work is proportional to valid lengths") {
+  LayerCase c({.layer = Layer::kDot, .batch = 1, .num_queries = 64, .num_keys = 4096, .size = 64, .value_size = 64});
+  const Plan plan = c.attention.plan(c.shape);
+  const auto seconds = [&](std::int32_t len) {
+    c.lens.data = {len};
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      run_plan(plan, c.inputs());
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+  };
+  CHECK(seconds(128) * 4 < seconds(4096));  // a 32nd of the keys
+}
+
+TEST_CASE("contract 2: a row without valid keys has weights 0 and pools 0") {
+  for (const Layer layer : kAllLayers) {
+    for (const Lens lens : {Lens::kPerBatch, Lens::kPerQuery}) {
+      LayerCase c({.layer = layer, .batch = 3, .num_queries = 3, .num_keys = 21, .lens = lens, .seed = 14});
+      if (lens == Lens::kPerBatch) {
+        c.lens.data = {0, 21, 0};
+      } else {
+        c.lens.data = {0, 0, 0, 4, 0, 21, 0, 1, 0};
+      }
+      const reference::Result truth = c.truth();
+      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+        const RunResult result = run_plan(plan, c.inputs(), with_weights);
+        check_within(result.output, result.attention_weights, truth, c.bound(truth));
+        for (std::size_t i = 0; i < result.attention_weights.size(); ++i) {
+          if (truth.attention_weights[i] == 0 && result.attention_weights[i] != 0) FAIL_CHECK("weight of a masked key");
+        }
+        if (c.multi_head()) return;  // the output is b_o then, which check_within saw
+        for (std::size_t i = 0; i < result.output.size(); ++i) {
+          if (truth.output[i] == 0 && result.output[i] != 0) FAIL_CHECK("output of an empty row");
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("contract 2: multi-head rows without valid keys give b_o, or 0 without biases") {
+  for (const bool biases : {false, true}) {
+    LayerCase c({.layer = Layer::kMultiHead, .batch = 1, .num_queries = 2, .biases = biases});
+    c.lens.data = {0};
+    for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+      const RunResult result = run_plan(plan, c.inputs(), with_weights);
+      for (std::size_t i = 0; i < result.output.size(); ++i) {
+        const float expected =
+            biases ? c.weights.at("W_o.bias").data[i % static_cast<std::size_t>(c.output_size())] : 0;
+        CHECK(result.output[i] == expected);
+      }
+    });
+  }
+}
+
+TEST_CASE("contract 2: no keys at all, N = 0 in a run") {
+  for (const Layer layer : kAllLayers) {
+    LayerCase c({.layer = layer, .lens = Lens::kNone});
+    LayerCase none({.layer = layer, .num_keys = 0, .lens = Lens::kNone});
+    const reference::Result truth = none.truth();
+    for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+      const RunResult result = run_plan(plan, none.inputs(), with_weights);
+      check_within(result.output, result.attention_weights, truth, c.bound(truth));
+    });
+  }
+}
+
+TEST_CASE("contract 3: a NaN in a valid score makes its row NaN and no other") {
+  for (const Layer layer : kAllLayers) {
+    for (const std::int64_t num_keys : {5, 40, 300}) {
+      for (const bool in_query : {true, false}) {
+        const LayerCase clean(
+            {.layer = layer, .batch = 2, .num_queries = 4, .num_keys = num_keys, .lens = Lens::kPerQuery, .seed = 15});
+        LayerCase c = clean;
+        c.lens.data = {static_cast<std::int32_t>(num_keys), 2, 3, 0, 4, 1, 5, 4};
+        if (in_query) {
+          c.queries.data[static_cast<std::size_t>(c.spec.size)] = kNaN;  // row 1
+        } else {
+          c.keys.data[static_cast<std::size_t>(3 * c.key_size() + 1)] = kNaN;  // key 3: not seen with len 2 and 3
+        }
+        const reference::Result truth = c.truth();
+        REQUIRE(std::any_of(truth.output.begin(), truth.output.end(), [](double x) { return std::isnan(x); }));
+        REQUIRE(!std::all_of(truth.output.begin(), truth.output.end(), [](double x) { return std::isnan(x); }));
+        for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+          const RunResult result = run_plan(plan, c.inputs(), with_weights);
+          check_within(result.output, result.attention_weights, truth, clean.bound(truth));
+        });
+      }
+    }
+  }
+}
+
+namespace {
+
+// Layers whose scores are scale * q * k with size 1 and no biases, so that infinite scores can be made at will.
+std::vector<LayerCase> cases_of_size_one(std::int64_t num_keys) {
+  std::vector<LayerCase> cases;
+  for (const Layer layer : {Layer::kDot, Layer::kBilinear, Layer::kMultiHead, Layer::kGaussian}) {
+    cases.emplace_back(CaseSpec{.layer = layer,
+                                .batch = 1,
+                                .num_queries = 3,
+                                .num_keys = num_keys,
+                                .size = 1,
+                                .num_hiddens = 1,
+                                .num_heads = 1,
+                                .lens = Lens::kNone,
+                                .same_sizes = true,
+                                .biases = false});
+    // Queries of the sign that makes a key of -inf score -inf (gaussian: any infinite key does).
+    LayerCase& c = cases.back();
+    float sign = 1;
+    for (const char* name : {"W.weight", "W_q.weight", "W_k.weight"}) {
+      if (c.weights.contains(name) && c.weights.at(name).data[0] < 0) sign = -sign;
+    }
+    for (float& x : c.queries.data) x = sign * (std::abs(x) + 0.5f);
+  }
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("contract 4: -inf scores weigh 0, only -inf gives 0") {
+  for (const std::int64_t num_keys : {3, 40, 600}) {
+    for (LayerCase& c : cases_of_size_one(num_keys)) {
+      const Tensor finite = c.keys;
+      const std::size_t n = static_cast<std::size_t>(num_keys);
+      const std::pair<std::size_t, std::size_t> kRanges[] = {{0, 1},     {1, 2},     {n - 1, n},
+                                                             {0, n / 2}, {n / 2, n}, {0, n}};
+      for (const auto& [first, last] : kRanges) {
+        CAPTURE(first);
+        CAPTURE(last);
+        c.keys = finite;
+        std::fill(c.keys.data.begin() + static_cast<std::ptrdiff_t>(first),
+                  c.keys.data.begin() + static_cast<std::ptrdiff_t>(last), -kInf);
+        Inputs in = c.inputs();
+        const reference::Result truth = c.truth(in);
+        REQUIRE(std::none_of(truth.output.begin(), truth.output.end(), [](double x) { return std::isnan(x); }));
+        LayerCase magnitudes = c;
+        magnitudes.keys = finite;
+        for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+          const RunResult result = run_plan(plan, in, with_weights);
+          check_within(result.output, result.attention_weights, truth, magnitudes.bound(truth));
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("contract 4: large scores do not overflow") {
+  for (const float largest : {1e4f, 1e20f, 1e38f, 3e38f}) {
+    for (const std::int64_t num_keys : {4, 65, 600}) {
+      CAPTURE(largest);
+      LayerCase c(
+          {.layer = Layer::kDot, .batch = 1, .num_queries = 2, .num_keys = num_keys, .size = 1, .lens = Lens::kNone});
+      c.queries.data = {1, -1};
+      for (std::size_t n = 0; n < c.keys.data.size(); ++n) c.keys.data[n] = static_cast<float>(n % 3) * 0.25f;
+      c.keys.data[1] = largest;
+      c.keys.data[2] = -largest;
+      const reference::Result truth = c.truth();  // weight 1 on key 1 for the first row, on key 2 for the second
+      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+        const RunResult result = run_plan(plan, c.inputs(), with_weights);
+        check_within(result.output, result.attention_weights, truth, {.weights = 1e-6, .output = 1e-6});
+      });
+    }
+  }
+}
+
+TEST_CASE("contract 4: an infinite score is NaN for its row, infinite pre-activations of tanh are not") {
+  LayerCase dot({.layer = Layer::kDot, .batch = 1, .num_queries = 2, .num_keys = 20, .size = 1, .lens = Lens::kNone});
+  dot.queries.data = {1, -1};
+  dot.keys.data[17] = kInf;  // +inf for the first row, -inf for the second
+  LayerCase additive(
+      {.layer = Layer::kAdditive, .batch = 1, .num_queries = 2, .num_keys = 20, .size = 1, .same_sizes = true});
+  const Bound bound = additive.bound(additive.truth());
+  additive.keys.data[17] = kInf;
+  additive.queries.data[1] = -1e30f;
+  // At infinite distance from every key all scores are -inf: 0. NaN distances stay NaN.
+  LayerCase gaussian(
+      {.layer = Layer::kGaussian, .batch = 1, .num_queries = 3, .num_keys = 20, .size = 2, .lens = Lens::kNone});
+  gaussian.queries.data[1] = kInf;
+  gaussian.queries.data[2] = kNaN;
+  for (const LayerCase& c : {dot, additive, gaussian}) {
+    const reference::Result truth = c.truth();
+    for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+      const RunResult result = run_plan(plan, c.inputs(), with_weights);
+      check_within(result.output, result.attention_weights, truth, bound);
+    });
+  }
+}
+
+}  // namespace attend::tests

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# check.sh add_subdirectory|find_package SOURCE_DIR BINARY_DIR: builds and runs the toy service against attend, embedded as
+# source or installed from BINARY_DIR into a prefix of its own.
+set -euo pipefail
+how=$1 source=$2 binary=$3
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$binary/embed/$how
+mkdir -p "$work"
+options=(-G Ninja -S "$here/service" -B "$work/build" -DCMAKE_BUILD_TYPE=Release "-DHOW=$how")
+if [[ $how == add_subdirectory ]]; then
+  options+=("-DATTEND_SOURCE_DIR=$source")
+else
+  cmake --install "$binary" --prefix "$work/prefix" >/dev/null
+  options+=("-DCMAKE_PREFIX_PATH=$work/prefix")
+fi
+cmake "${options[@]}" --log-level=WARNING >/dev/null
+cmake --build "$work/build"
+cd "$work"
+LD_LIBRARY_PATH=$work/prefix/lib:$(echo "$work"/prefix/lib/*-linux-gnu):${LD_LIBRARY_PATH:-}
+export LD_LIBRARY_PATH
+"$work/build/service"
+
+# README.md shows this very program and what it prints.
+readme=$(<"$source/README.md")
+program=$(<"$here/service/readme.cc")
+[[ $readme == *"$program"* ]] || { echo "README.md does not show tests/embed/service/readme.cc as it is" >&2; exit 1; }
+printed=$("$work/build/readme" | head -1)
+echo "$printed"
+[[ $readme == *"$printed"* ]] || { echo "README.md does not show the program's output: $printed" >&2; exit 1; }

@@ -1,0 +1,38 @@
+// The C API seen by a C99 compiler: -std=c99 -pedantic -Wall -Wextra -Werror. Called by c_api_test.cc.
+#include "attend/attend_c.h"
+
+attend_status attend_test_dot_from_c(const float* queries, const float* keys, const float* values,
+                                     const int32_t* valid_lens, float* output, attend_error* error);
+int attend_test_status_from_c(attend_error* error);
+
+// queries (2, 1, 4), keys (2, 5, 4), values (2, 5, 3), valid_lens (2), output (2, 1, 3).
+attend_status attend_test_dot_from_c(const float* queries, const float* keys, const float* values,
+                                     const int32_t* valid_lens, float* output, attend_error* error) {
+  const attend_shape shape = {.batch = 2, .num_queries = 1, .num_keys = 5, .query_size = 4, .value_size = 3};
+  const attend_inputs inputs = {.queries = {queries, 3, {2, 1, 4}, {0}},
+                                .keys = {keys, 3, {2, 5, 4}, {20, 4, 1}},
+                                .values = {.data = values, .rank = 3, .sizes = {2, 5, 3}},
+                                .valid_lens = {.data = valid_lens, .rank = 1, .sizes = {2}}};
+  const attend_outputs outputs = {.output = {.data = output, .rank = 3, .sizes = {2, 1, 3}}};
+  attend_layer* layer = NULL;
+  attend_plan* plan = NULL;
+  attend_workspace* workspace = NULL;
+  attend_executor* executor = NULL;
+  attend_status status = attend_layer_create_dot(NULL, &layer, error);
+  if (status == ATTEND_OK) status = attend_plan_create(layer, &shape, NULL, &plan, error);
+  if (status == ATTEND_OK) status = attend_workspace_create(plan, &workspace, error);
+  if (status == ATTEND_OK) status = attend_executor_create(1, &executor, error);
+  if (status == ATTEND_OK) status = attend_run(plan, &inputs, &outputs, workspace, executor, error);
+  attend_executor_destroy(executor);
+  attend_workspace_destroy(workspace);
+  attend_plan_destroy(plan);
+  attend_layer_destroy(layer);
+  return status;
+}
+
+// A failure and its message, as C sees them.
+int attend_test_status_from_c(attend_error* error) {
+  attend_layer* layer = NULL;
+  const attend_status status = attend_layer_create_gaussian(0.0f, &layer, error);
+  return status == ATTEND_ERROR_INVALID && layer == NULL && error->message[0] != '\0';
+}

@@ -1,0 +1,182 @@
+// Rows of strided tensors through a map, numbered across the batch: each equals the map of that row alone, nothing else
+// is read or written.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "engine/run/map_rows.h"
+#include "tests/support/compare.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+using detail::MapJob;
+using detail::Rows;
+using matmul::Linear;
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kUntouched = -7.25e33f;
+
+// One worker's memory for projecting, cut as the planner cuts it, poisoned.
+struct Worker {
+  detail::WorkspaceLayout layout;
+  GuardedArray<float> memory;
+
+  explicit Worker(const Linear& map) : memory(floats(map)) {
+    layout.rows_in = 0;
+    layout.rows_out = rounded(Linear::kRowBlock * map.in_size()) * sizeof(float);
+    layout.map_scratch = layout.rows_out + rounded(Linear::kRowBlock * map.out_size()) * sizeof(float);
+    std::fill(memory.begin(), memory.end(), kNaN);
+  }
+  std::byte* data() { return reinterpret_cast<std::byte*>(memory.data()); }
+
+ private:
+  static std::size_t rounded(std::size_t count) { return (count + 15) / 16 * 16; }
+  static std::size_t floats(const Linear& map) {
+    return rounded(Linear::kRowBlock * map.in_size()) + rounded(Linear::kRowBlock * map.out_size()) +
+           rounded(map.scratch_bytes() / sizeof(float) + 1);
+  }
+};
+
+// How rows lie in memory: gaps after each row and after each entry, rows or entries from the last to the first.
+struct Placement {
+  std::int64_t row_gap = 0, entry_gap = 0;
+  bool reversed = false;
+};
+constexpr Placement kPlacements[] = {{}, {3, 0}, {0, 5}, {16, 7}, {0, 0, true}, {3, 5, true}};
+
+// (B, capacity, size) between unmapped pages: the last row's last element, or the first row's first, touches one.
+struct Tensor3 {
+  std::int64_t batch, capacity, size, row_stride, entry_stride;
+  GuardedArray<float> memory;
+  std::ptrdiff_t origin = 0;
+
+  Tensor3(std::int64_t entries, std::int64_t rows, std::int64_t row_size, const Placement& placement)
+      : batch(entries),
+        capacity(rows),
+        size(row_size),
+        row_stride(row_size + placement.row_gap),
+        entry_stride(rows == 0 ? 0 : (rows - 1) * row_stride + row_size + placement.entry_gap),
+        memory(static_cast<std::size_t>(
+            rows == 0 || entries == 0 ? 0 : (entries - 1) * entry_stride + (rows - 1) * row_stride + row_size)) {
+    if (placement.row_gap == 0 && placement.entry_gap == 0) entry_stride = rows * row_stride;  // dense
+    std::fill(memory.begin(), memory.end(), kUntouched);
+    if (placement.reversed && rows > 0 && entries > 0) {
+      origin = (entries - 1) * entry_stride + (rows - 1) * row_stride;
+      row_stride = -row_stride;
+      entry_stride = -entry_stride;
+    }
+  }
+  float* at(std::int64_t b, std::int64_t row) { return memory.data() + origin + b * entry_stride + row * row_stride; }
+  Rows<const float> read() { return {memory.data() + origin, entry_stride, 0, row_stride}; }
+  Rows<float> write() { return {memory.data() + origin, entry_stride, 0, row_stride}; }
+};
+
+// Maps everything and compares with each row alone. lens: rows of each entry that are mapped; the others are NaN in the
+// source, and neither they nor the gaps may be written in the destination. numbered: through MapJob::starts.
+void check_map(const Linear& map, const std::vector<std::int64_t>& lens, std::int64_t capacity, bool numbered,
+               const Placement& from, const Placement& to) {
+  const auto batch = static_cast<std::int64_t>(lens.size());
+  const auto in = static_cast<std::int64_t>(map.in_size()), out = static_cast<std::int64_t>(map.out_size());
+  Tensor3 source(batch, capacity, in, from), destination(batch, capacity, out, to);
+  Random random(static_cast<std::uint64_t>(capacity) + 1);
+  std::fill(source.memory.begin(), source.memory.end(), kNaN);
+  std::vector<float> expected(destination.memory.begin(), destination.memory.end());
+  Worker worker(map);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t row = 0; row < lens[static_cast<std::size_t>(b)]; ++row) {
+      for (std::int64_t i = 0; i < in; ++i) source.at(b, row)[i] = random.normal();
+      std::vector<float> x(source.at(b, row), source.at(b, row) + in), y(static_cast<std::size_t>(out));
+      REQUIRE(map.multiply(x.data(), y.data(), 1, worker.data() + worker.layout.map_scratch));
+      std::copy(y.begin(), y.end(), expected.begin() + (destination.at(b, row) - destination.memory.data()));
+    }
+  }
+  std::vector<std::int64_t> starts(lens.size() + 1, 0);
+  std::partial_sum(lens.begin(), lens.end(), starts.begin() + 1);
+  const MapJob job{.map = &map,
+                   .source = source.read(),
+                   .destination = destination.write(),
+                   .starts = numbered ? starts.data() : nullptr,
+                   .rows_per_entry = capacity,
+                   .batch = batch};
+  REQUIRE(job.num_rows() == starts.back());
+  CHECK(job.num_blocks() == (static_cast<std::size_t>(starts.back()) + 63) / 64);
+  for (std::size_t block = job.num_blocks(); block-- > 0;) {
+    std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
+    REQUIRE(detail::map_block(job, block, worker.layout, worker.data()));
+  }
+  INFO(batch, " entries of ", capacity, " rows, numbered ", numbered, ", gaps ", from.row_gap, " ", from.entry_gap,
+       " to ", to.row_gap, " ", to.entry_gap);
+  CHECK(same_bits(destination.memory.data(), expected.data(), expected.size()));
+}
+
+Linear random_map(std::int64_t out, std::int64_t in) {
+  Random random(11);
+  const Tensor W = random.normal({out, in}), bias = random.normal({out});
+  return Linear(W.view(), bias.view(), "W");
+}
+
+}  // namespace
+
+TEST_CASE("map rows: rows cross batch entries, from and to any strides, up to unmapped pages") {
+  const Linear maps[] = {random_map(7, 5), random_map(48, 64)};
+  for (const Linear& map : maps) {
+    for (const std::int64_t rows : {1, 5, 20, 63, 64, 65, 130}) {
+      for (const std::int64_t batch : {1, 3}) {
+        for (const Placement& from : kPlacements) {
+          for (const Placement& to : kPlacements) {
+            check_map(map, std::vector<std::int64_t>(static_cast<std::size_t>(batch), rows), rows, false, from, to);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("map rows: numbered by valid lengths, rows beyond them are neither read nor written") {
+  const Linear map = random_map(24, 17);
+  const std::vector<std::vector<std::int64_t>> all_lens = {
+      {3}, {70}, {0, 5}, {5, 0}, {0, 0, 4, 0}, {64, 64}, {63, 1, 64}, {1, 1, 1, 1}, {30, 70, 0, 0, 29, 70}, {0, 0}};
+  for (const std::vector<std::int64_t>& lens : all_lens) {
+    for (const Placement& from : kPlacements) {
+      for (const Placement& to : kPlacements) check_map(map, lens, 70, true, from, to);
+    }
+  }
+}
+
+TEST_CASE("map rows: one source row for all, at zero strides") {
+  const Linear map = random_map(9, 12);
+  Random random(13);
+  GuardedArray<float> row(12);
+  for (float& x : row) x = random.normal();
+  Worker worker(map);
+  GuardedArray<float> alone(9), results(6 * 9);
+  REQUIRE(map.multiply(row.data(), alone.data(), 1, worker.data() + worker.layout.map_scratch));
+  const MapJob job{.map = &map,
+                   .source = {row.data(), 0, 0, 0},
+                   .destination = {results.data(), 27, 0, 9},
+                   .starts = nullptr,
+                   .rows_per_entry = 3,
+                   .batch = 2};
+  REQUIRE(job.num_blocks() == 1);
+  REQUIRE(detail::map_block(job, 0, worker.layout, worker.data()));
+  for (std::size_t m = 0; m < 6; ++m) CHECK(same_bits(results.data() + m * 9, alone.data(), 9));
+}
+
+TEST_CASE("map rows: no map or no rows, no blocks") {
+  const Linear map = random_map(2, 2);
+  MapJob job;
+  CHECK(job.num_blocks() == 0);
+  job.map = &map;
+  job.batch = 3;
+  CHECK(job.num_blocks() == 0);
+}
+
+}  // namespace attend::tests

@@ -1,0 +1,185 @@
+// A run allocates nothing: malloc and its family, and operator new, count while armed.
+//
+// What oneDNN allocates within dnnl_primitive_execute (a map of its arguments, some small nodes per product, in 2.6
+// and 3.x) is told apart by the caller's address and counted separately: it is nothing that a caller of oneDNN can
+// prevent.
+//
+// glibc lets an executable define malloc and keeps its own under other names. Sanitizers do the same, so these tests
+// are skipped there.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/layer_cases.h"
+#include "tests/support/run.h"
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define ATTEND_COUNTS_ALLOCATIONS 1
+#else
+#define ATTEND_COUNTS_ALLOCATIONS 0
+#endif
+
+namespace {
+
+// Constant-initialised: malloc is called before any constructor runs.
+constinit std::atomic<bool> armed{false};
+constinit std::atomic<int> own_count{0};
+constinit std::atomic<int> onednn_count{0};
+
+[[maybe_unused]] void count(void* caller) noexcept {
+  if (!armed.load(std::memory_order_relaxed)) return;
+  Dl_info info{};
+  const bool onednn =
+      dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "dnnl") != nullptr;
+  (onednn ? onednn_count : own_count).fetch_add(1, std::memory_order_relaxed);
+}
+
+struct Counts {
+  int own, onednn;
+};
+
+// What f allocates, on this and all other threads.
+template <class F>
+Counts allocations_of(F&& f) {
+  own_count = 0;
+  onednn_count = 0;
+  armed = true;
+  try {
+    f();
+  } catch (...) {
+    armed = false;
+    throw;
+  }
+  armed = false;
+  return {own_count.load(), onednn_count.load()};
+}
+
+}  // namespace
+
+#if ATTEND_COUNTS_ALLOCATIONS
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+
+void* malloc(std::size_t size) {
+  count(__builtin_return_address(0));
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t elements, std::size_t size) {
+  count(__builtin_return_address(0));
+  return __libc_calloc(elements, size);
+}
+void* realloc(void* memory, std::size_t size) {
+  count(__builtin_return_address(0));
+  return __libc_realloc(memory, size);
+}
+void* memalign(std::size_t alignment, std::size_t size) {
+  count(__builtin_return_address(0));
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  count(__builtin_return_address(0));
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
+  count(__builtin_return_address(0));
+  *memory = __libc_memalign(alignment, size);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+}
+
+// The other forms of operator new call one of these three or malloc's family. Not inlined, lest GCC takes new and free
+// for a mismatched pair.
+#define ATTEND_NOINLINE __attribute__((noinline))
+ATTEND_NOINLINE void* operator new(std::size_t size) {
+  count(__builtin_return_address(0));
+  if (void* memory = __libc_malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+ATTEND_NOINLINE void* operator new[](std::size_t size) {
+  count(__builtin_return_address(0));
+  if (void* memory = __libc_malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+ATTEND_NOINLINE void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  count(__builtin_return_address(0));
+  return __libc_malloc(size == 0 ? 1 : size);
+}
+ATTEND_NOINLINE void operator delete(void* memory) noexcept { std::free(memory); }
+ATTEND_NOINLINE void operator delete[](void* memory) noexcept { std::free(memory); }
+ATTEND_NOINLINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+ATTEND_NOINLINE void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
+
+namespace attend::tests {
+
+TEST_CASE("the counter counts" * doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  std::unique_ptr<std::vector<float>> made;
+  const Counts counts = allocations_of([&] { made = std::make_unique<std::vector<float>>(1000, 1.0f); });
+  CHECK(made->size() == 1000);
+  CHECK(counts.own == 2);
+  CHECK(counts.onednn == 0);
+}
+
+TEST_CASE("run allocates nothing, from its first call on, serial and on an executor with several threads" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  ThreadPool pool(3);
+  for (const Layer layer : kAllLayers) {
+    // Large enough that several threads really are at work at the same time.
+    const LayerCase c({.layer = layer,
+                       .batch = 3,
+                       .num_queries = 70,
+                       .num_keys = 330,
+                       .size = 200,
+                       .num_hiddens = 240,
+                       .lens = Lens::kPerQuery,
+                       .seed = 120});
+    for_each_plan(c, [&](const Plan& serial, bool with_weights) {
+      const Plan threaded = c.attention.plan(c.shape, {.threads = 3,
+                                                       .target = Target::from_name(serial.target_name()),
+                                                       .attention_weights = with_weights,
+                                                       .path = std::string(serial.path())});
+      for (const Plan& plan : {serial, threaded}) {
+        const Inputs in = c.inputs();
+        std::vector<float> output = sentinels(output_sizes(plan, in));
+        std::vector<float> weights = sentinels(weights_sizes(plan, in));
+        Outputs out{.output = TensorView<float>(output.data(), output_sizes(plan, in)), .attention_weights = {}};
+        if (with_weights) out.attention_weights = TensorView<float>(weights.data(), weights_sizes(plan, in));
+        Workspace workspace(plan);
+        const Counts alone = allocations_of([&] { plan.run(in, out, workspace); });
+        const Counts together = allocations_of([&] { plan.run(in, out, workspace, pool); });
+        CHECK(alone.own == 0);
+        CHECK(together.own == 0);
+        if (c.without_parameters()) CHECK(alone.onednn + together.onednn == 0);
+      }
+    });
+  }
+}
+
+TEST_CASE("masked_softmax and sequence_mask allocate nothing" * doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  const Tensor scores = Random(121).normal({3, 20, 130});
+  Tensor weights = scores;
+  const std::int32_t lens[] = {20, 0, 7};
+  for_each_target([&](const Target& target) {
+    const Counts counts = allocations_of([&] {
+      masked_softmax(scores.view(), TensorView<const std::int32_t>(lens, {3}), weights.view(), {.target = target});
+      sequence_mask(weights.view(), TensorView<const std::int32_t>(lens, {3}));
+    });
+    CHECK(counts.own == 0);
+  });
+}
+
+}  // namespace attend::tests
