@@ -1,0 +1,49 @@
+// `attend compare`: the numbers it prints, and when it fails.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/io.h"
+#include "tests/support/temp_dir.h"
+#include "tests/tools/attend/process.h"
+
+namespace attend::tests {
+namespace {
+
+void save(const std::string& path, const std::vector<float>& data) {
+  io::save_npy(path, TensorView<const float>(data.data(), {1, static_cast<std::int64_t>(data.size())}));
+}
+
+}  // namespace
+
+#ifdef ATTEND_CLI_PATH
+TEST_CASE("attend compare: prints the largest difference and its place, exits 1 beyond the tolerance") {
+  const TempDir dir;
+  const std::string a = dir.path("a.npy"), b = dir.path("b.npy"), c = dir.path("c.npy");
+  save(a, {1.0f, 2.0f, -8.0f, NAN});
+  save(b, {1.0f, 2.5f, -8.25f, NAN});
+  save(c, {1.0f, 2.0f, -8.0f, 0.0f});
+
+  const Finished same = run_attend({"compare", a, a, "--tolerance", "0"});
+  CHECK(same.exit_code == 0);
+  CHECK(same.out == "largest difference 0.0e+00, of values up to 8, in 4 elements\n");
+  const Finished apart = run_attend({"compare", a, b, "--tolerance", "0.5"});
+  CHECK(apart.exit_code == 0);
+  CHECK(apart.out == "largest difference 5.0e-01 at [0, 1], of values up to 8.25, in 4 elements\n");
+  const Finished beyond = run_attend({"compare", a, b, "--tolerance", "0.4"});
+  CHECK(beyond.exit_code == 1);
+  CHECK(beyond.err == "attend: error: largest difference is 5.0e-01, expected at most 4.0e-01\n");
+  CHECK(run_attend({"compare", a, c, "--tolerance", "1e9"}).exit_code == 1);  // NaN against a number
+
+  save(c, {1.0f});
+  const Finished sizes = run_attend({"compare", a, c});
+  CHECK(sizes.exit_code == 1);
+  CHECK(sizes.err.find("(1, 4)") != std::string::npos);
+  CHECK(sizes.err.find("(1, 1)") != std::string::npos);
+  CHECK(run_attend({"compare", a}).exit_code == 2);
+}
+#endif
+
+}  // namespace attend::tests

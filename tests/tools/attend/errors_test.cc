@@ -1,0 +1,159 @@
+// What goes wrong: exit codes 1 and 2, one line on stderr, and files that stay as they were.
+#include "tests/tools/attend/process.h"
+
+#ifdef ATTEND_CLI_PATH
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/target.h"
+#include "tests/support/npz_data.h"
+#include "tests/tools/io/build_files.h"
+
+namespace attend::tests {
+namespace {
+
+// Words for a run that would succeed, and more.
+std::vector<std::string> run_words(const TempDir& dir, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"run", "--queries", save(dir, "q.npy", counting({2, 3, 4})), "--output",
+                                    dir.path("o.npy")};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("attend: help and version are no errors") {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--help"},
+                                                                                     {"-h"},
+                                                                                     {"run", "--help"},
+                                                                                     {"softmax", "--help"},
+                                                                                     {"plan", "--help"},
+                                                                                     {"targets", "--help"},
+                                                                                     {"check", "--help"},
+                                                                                     {"heatmap", "--help"}}) {
+    const Finished help = run_attend(words);
+    CHECK(help.exit_code == 0);
+    CHECK(help.err == "");
+    CHECK(contains(help.out, "Usage: attend"));
+    CHECK(contains(help.out, "Example:"));
+    CHECK_FALSE(contains(help.out, "\n\n\n"));
+    for (const std::string& line : lines_of(help.out)) CHECK(line.size() <= 120);
+  }
+  const Finished version = run_attend({"--version"});
+  CHECK(version.exit_code == 0);
+  CHECK(version.out.starts_with("attend "));
+}
+
+TEST_CASE("attend: wrong usage is told with help, exit code 2") {
+  const TempDir dir;
+  CHECK(is_wrong_usage(run_attend({}), "subcommand"));
+  CHECK(is_wrong_usage(run_attend({"dance"}), "dance"));
+  CHECK(is_wrong_usage(run_attend({"run", "--quereis", "q.npy", "--output", "o.npy"}), "--quereis"));
+  CHECK(is_wrong_usage(run_attend({"run", "--output", dir.path("o.npy")}), "--queries"));
+  CHECK(is_wrong_usage(run_attend({"run", "--queries", "q.npy"}), "--output"));
+  CHECK(is_wrong_usage(run_attend({"softmax", "--output", dir.path("o.npy")}), "--input"));
+  CHECK(is_wrong_usage(run_attend({"targets", "all"}), "all"));
+  CHECK(is_wrong_usage(run_attend({"plan", "--layer", "dot"}), "--shape"));
+  CHECK(is_wrong_usage(run_attend({"plan", "--shape", "2,3"}), "--shape"));
+  CHECK(is_wrong_usage(run_attend({"plan", "--shape", "2,3,-4"}), "'-4'"));
+  CHECK(is_wrong_usage(run_attend({"plan", "--shape", "2,3,4", "--queries", "q.npy"}), "--queries"));
+  CHECK(is_wrong_usage(run_attend({"plan", "--shape", "2,3,4", "--prefix", "p."}), "--prefix"));
+  CHECK(is_wrong_usage(run_attend({"run", "--shape", "2,3,4"}), "--shape"));
+  const auto run = [&](const std::vector<std::string>& more) { return run_attend(run_words(dir, more)); };
+  CHECK(is_wrong_usage(run({"--layer", "cubic"}), "cubic"));
+  CHECK(is_wrong_usage(run({"--layer", "multi-head", "--scoring", "cubic"}), "cubic"));
+  CHECK(is_wrong_usage(run({"--threads", "-1"}), "--threads"));
+  CHECK(is_wrong_usage(run({"--threads", "many"}), "--threads"));
+  CHECK(is_wrong_usage(run({"--layer", "dot", "--keys", ""}), "--keys"));
+  CHECK(dir.names() == std::vector<std::string>{"q.npy"});
+}
+
+TEST_CASE("attend: words of another layer are wrong usage") {
+  const TempDir dir;
+  const std::string weights = data_path("dates/recurrent.safetensors");
+  const auto run = [&](const std::vector<std::string>& more) { return run_attend(run_words(dir, more)); };
+  CHECK(is_wrong_usage(run({"--layer", "dot", "--sigma", "2"}), "--sigma"));
+  CHECK(is_wrong_usage(run({"--layer", "gaussian", "--scale", "2"}), "--scale"));
+  CHECK(is_wrong_usage(run({"--layer", "dot", "--num-heads", "2"}), "--num-heads"));
+  CHECK(is_wrong_usage(run({"--layer", "additive", "--weights", weights, "--num-heads", "2"}), "--num-heads"));
+  CHECK(is_wrong_usage(run({"--layer", "additive", "--weights", weights, "--scale", "2"}), "--scale"));
+  CHECK(is_wrong_usage(run({"--layer", "bilinear", "--weights", weights, "--scoring", "dot"}), "--scoring"));
+  CHECK(is_wrong_usage(run({"--layer", "dot", "--weights", weights}), "--weights"));
+  CHECK(is_wrong_usage(run({"--layer", "additive"}), "--weights"));
+  CHECK(is_wrong_usage(run({"--sigma", "2"}), "--layer"));
+  CHECK(is_wrong_usage(run({"--layer", "multi-head", "--weights", weights, "--scoring", "additive", "--scale", "2"}),
+                       "--scale"));
+}
+
+TEST_CASE("attend: outputs must be two .npy files") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4}));
+  for (const char* name : {"o.npz:output", "o.safetensors", "o", ".npy/"}) {
+    CHECK(is_wrong_usage(run_attend({"run", "--queries", q, "--output", dir.path(name)}), "--output"));
+  }
+  CHECK(is_wrong_usage(run_attend(run_words(dir, {"--attention-weights", dir.path("w.txt")})), "--attention-weights"));
+  CHECK(is_wrong_usage(run_attend(run_words(dir, {"--attention-weights", dir.path() + "/./o.npy"})), "same file"));
+}
+
+TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they were") {
+  const TempDir dir;
+  dir.write("o.npy", "old");
+  const std::string k = save(dir, "k.npy", counting({2, 5, 6}));
+  const std::string lens =
+      dir.write("l.npy", npy_file("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }\n", le32(1) + le32(9)));
+  const std::string bad = dir.write("bad.npy", "\x93NUMPY nonsense");
+  const auto run = [&](const std::vector<std::string>& more) { return run_attend(run_words(dir, more)); };
+  CHECK(is_error(run({"--keys", dir.path("none.npy")}), "none.npy"));
+  CHECK(is_error(run({"--keys", bad}), "bad.npy"));
+  CHECK(is_error(run({"--layer", "dot", "--keys", k}), "queries have size 4, keys have 6"));
+  CHECK(is_error(run({"--keys", k}), "queries have size 4, keys have 6"));
+  CHECK(is_error(run({"--valid-lens", lens}), "valid_lens"));
+  CHECK(is_error(run({"--valid-lens", k}), "valid lens have sizes (2, 5, 6)"));
+  CHECK(is_error(run({"--layer", "gaussian", "--sigma", "0"}), "sigma"));
+  CHECK(is_error(run({"--attention-weights", dir.path("none/w.npy")}), "none/w.npy"));
+  std::filesystem::create_directory(dir.path("d.npy"));
+  CHECK(is_error(run({"--attention-weights", dir.path("d.npy")}), "directory"));
+  CHECK(is_error(
+      run({"--layer", "additive", "--weights", data_path("dates/recurrent.safetensors"), "--prefix", "nothing."}),
+      "nothing."));
+  CHECK(is_error(
+      run({"--weights", data_path("dates/transformer.safetensors"), "--prefix", "encoder.layers.0.self_attn."}),
+      "--layer multi-head"));
+  CHECK(is_error(run({"--keys", dir.path("a\nb.npy")}), "b.npy"));
+  const std::string rank2 = save(dir, "r.npy", counting({3, 4}));
+  CHECK(is_error(run_attend({"run", "--queries", rank2, "--output", dir.path("o.npy")}), "(B, M, Dq)"));
+  CHECK(is_error(run_attend({"softmax", "--input", rank2, "--output", dir.path("o.npy")}), "input"));
+  CHECK(is_error(run_attend({"check", "--shape", "4000000000,4000000000,4,8"}), ""));
+  CHECK(dir.read("o.npy") == "old");
+  CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "k.npy", "l.npy", "o.npy", "q.npy", "r.npy"});
+}
+
+TEST_CASE("attend: an unknown target is an error that lists the available ones") {
+  const TempDir dir;
+  const Finished finished = run_attend(run_words(dir, {"--target", "AVX99"}));
+  CHECK(is_error(finished, "AVX99"));
+  for (const Target& target : Target::available()) CHECK(contains(finished.err, target.name()));
+  CHECK(is_error(run_attend({"plan", "--shape", "1,2,3", "--target", "AVX99"}), "AVX99"));
+  CHECK(is_error(run_attend({"check", "--shape", "1,2,3", "--target", "AVX99"}), "AVX99"));
+}
+
+TEST_CASE("attend run: a replaced file keeps its permissions, a link stays a link") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  dir.write("real.npy", "old");
+  fs::permissions(dir.path("real.npy"), fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("real.npy", dir.path("o.npy"));
+  REQUIRE(run_attend(run_words(dir, {})).exit_code == 0);
+  CHECK(fs::is_symlink(dir.path("o.npy")));
+  CHECK(io::load_sizes(dir.path("real.npy")) == std::vector<std::int64_t>{2, 3, 4});
+  CHECK(fs::status(dir.path("real.npy")).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(dir.names() == std::vector<std::string>{"o.npy", "q.npy", "real.npy"});
+}
+
+}  // namespace attend::tests
+
+#endif  // ATTEND_CLI_PATH

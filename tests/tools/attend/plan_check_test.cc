@@ -1,0 +1,164 @@
+// attend plan, targets and check.
+#include "tests/tools/attend/process.h"
+
+#ifdef ATTEND_CLI_PATH
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/npz_data.h"
+
+namespace attend::tests {
+
+TEST_CASE("attend targets: names first, best first") {
+  const Finished finished = run_attend({"targets"});
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.err == "");
+  const std::vector<std::string> lines = lines_of(finished.out);
+  const std::vector<Target> targets = Target::available();
+  REQUIRE(lines.size() == targets.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) CHECK(lines[i].substr(0, lines[i].find(' ')) == targets[i].name());
+  CHECK(contains(lines[0], "default"));
+}
+
+TEST_CASE("attend plan: prints what explain() says") {
+  const Shape shape{.batch = 4, .num_queries = 5, .num_keys = 60, .query_size = 16, .key_size = 16, .value_size = 8};
+  for (const bool weights : {false, true}) {
+    const PlanOptions options{.threads = 3, .target = Target::available().back(), .attention_weights = weights};
+    std::vector<std::string> words = {"plan",    "--layer",        "dot",
+                                      "--shape", "4,5,60,16,16,8", "--threads",
+                                      "3",       "--target",       Target::available().back().name()};
+    if (weights) words.emplace_back("--attention-weights");
+    const Finished finished = run_attend(words);
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.err == "");
+    CHECK(finished.out == DotAttention().plan(shape, options).explain());
+  }
+}
+
+TEST_CASE("attend plan: takes the words of run, reads sizes and writes nothing") {
+  const TempDir dir;
+  const std::string layer = data_path("dates/transformer.decoder.cross_attn.npz");
+  const std::vector<std::string> inputs = {"--layer",
+                                           "multi-head",
+                                           "--num-heads",
+                                           "4",
+                                           "--weights",
+                                           data_path("dates/transformer.safetensors"),
+                                           "--prefix",
+                                           "decoder.layers.0.cross_attn.",
+                                           "--queries",
+                                           layer + ":queries",
+                                           "--keys",
+                                           layer + ":keys",
+                                           "--valid-lens",
+                                           layer + ":valid_lens",
+                                           "--output",
+                                           dir.path("o.npy"),
+                                           "--attention-weights",
+                                           dir.path("w.npy")};
+  std::vector<std::string> words = {"plan"};
+  words.insert(words.end(), inputs.begin(), inputs.end());
+  const Finished plan = run_attend(words);
+  CHECK(plan.err == "");
+  REQUIRE(plan.exit_code == 0);
+  CHECK(contains(plan.out, "B 12, M 10, N 31, H 4, Dq 64"));
+  CHECK(dir.names().empty());
+  // The path of the run is the path of the plan.
+  words[0] = "run";
+  const Finished run = run_attend(words);
+  REQUIRE(run.exit_code == 0);
+  const std::string path = run.out.substr(run.out.find("path "), run.out.find(", target") - run.out.find("path "));
+  CHECK(contains(plan.out, path));
+}
+
+TEST_CASE("attend plan: layers with parameters need no weights") {
+  for (const char* layer : {"additive", "bilinear", "multi-head"}) {
+    const Finished finished = run_attend({"plan", "--layer", layer, "--shape", "2,3,4,8,12,16"});
+    CHECK(finished.exit_code == 0);
+    CHECK(contains(finished.out, "Dq 8, Dk 12, Dv 16"));
+  }
+  const Finished hiddens = run_attend({"plan", "--layer", "additive", "--shape", "2,3,4", "--num-hiddens", "48"});
+  CHECK(contains(hiddens.out, "U 48"));
+}
+
+TEST_CASE("attend check: every layer is within contract on every target") {
+  const std::vector<std::vector<std::string>> layers = {
+      {"additive"},
+      {"dot"},
+      {"dot", "--num-heads", "3"},
+      {"dot", "--concat-queries"},
+      {"dot", "--scale", "0.5"},
+      {"bilinear"},
+      {"bilinear", "--scale", "2"},
+      {"gaussian", "--sigma", "3"},
+      {"gaussian", "--num-heads", "2"},
+      {"multi-head", "--num-heads", "4"},
+      {"multi-head", "--num-heads", "4", "--scoring", "additive"},
+      {"multi-head", "--num-heads", "2", "--concat-queries", "--threads", "3"},
+      {"auto"}};
+  for (const std::vector<std::string>& layer : layers) {
+    std::vector<std::string> words = {"check", "--shape", "3,7,29,12", "--layer"};
+    words.insert(words.end(), layer.begin(), layer.end());
+    const Finished finished = run_attend(words);
+    INFO(layer.front(), "\n", finished.out);
+    CHECK(finished.err == "");
+    CHECK(finished.exit_code == 0);
+    std::size_t good = 0;
+    for (const std::string& line : lines_of(finished.out)) good += contains(line, "  OK  ");
+    CHECK(good == Target::available().size());
+    CHECK(contains(finished.out, "bound of output"));
+  }
+}
+
+TEST_CASE("attend check: files, one target, and outputs on request") {
+  const TempDir dir;
+  const std::string layer = data_path("dates/recurrent.decoder.attention.npz");
+  const Finished finished =
+      run_attend({"check", "--layer", "additive", "--weights", data_path("dates/recurrent.safetensors"), "--prefix",
+                  "decoder.attention.", "--queries", layer + ":queries", "--keys", layer + ":keys", "--valid-lens",
+                  layer + ":valid_lens", "--target", Target::available().back().name(), "--output", dir.path("o.npy")});
+  CHECK(finished.err == "");
+  REQUIRE(finished.exit_code == 0);
+  CHECK(lines_of(finished.out).back().starts_with(Target::available().back().name()));
+  CHECK(dir.names() == std::vector<std::string>{"o.npy"});
+}
+
+TEST_CASE("attend check: out of contract is exit code 1, and nothing is written") {
+  // Products of 10^7 that cancel: f32 cannot hold what is left of them, whoever adds them up.
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", Tensor{{1, 1, 3}, {3000.1f, -3000.7f, 1.3f}});
+  const std::string k =
+      save(dir, "k.npy", Tensor{{1, 3, 3}, {3333.7f, 3333.1f, 1, 3333.3f, 3332.7f, 7, 3331.9f, 3331.3f, 3}});
+  const Finished finished =
+      run_attend({"check", "--layer", "dot", "--queries", q, "--keys", k, "--output", dir.path("o.npy")});
+  INFO(finished.out, finished.err);
+  CHECK(finished.exit_code == 1);
+  CHECK(contains(finished.out, "OUT OF CONTRACT"));
+  REQUIRE(lines_of(finished.err).size() == 1);
+  CHECK(finished.err.starts_with("attend: error: out of contract on "));
+  CHECK(dir.names() == std::vector<std::string>{"k.npy", "q.npy"});
+}
+
+TEST_CASE("attend check: garbage behind the valid lengths changes nothing") {
+  const TempDir dir;
+  Tensor keys = counting({1, 4, 4});
+  for (std::size_t i = 8; i < 16; ++i) keys.data[i] = i % 2 == 0 ? NAN : INFINITY;
+  const std::string q = save(dir, "q.npy", counting({1, 3, 4}));
+  const std::string k = save(dir, "k.npy", keys);
+  const std::string lens = dir.path("l.npy");
+  dir.write("l.npy", std::string("\x93NUMPY\x01\x00\x46\x00", 10) +
+                         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }            \n" +
+                         std::string("\x02\x00\x00\x00", 4));
+  const Finished finished = run_attend({"check", "--layer", "dot", "--queries", q, "--keys", k, "--valid-lens", lens});
+  INFO(finished.out, finished.err);
+  CHECK(finished.exit_code == 0);
+}
+
+}  // namespace attend::tests
+
+#endif  // ATTEND_CLI_PATH

@@ -1,0 +1,98 @@
+// Runs the built command `attend` as people do: a process with words, two streams and an exit code.
+#ifndef ATTEND_TESTS_TOOLS_ATTEND_PROCESS_H_
+#define ATTEND_TESTS_TOOLS_ATTEND_PROCESS_H_
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "attend/io.h"
+#include "tests/support/temp_dir.h"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to us
+
+namespace attend::tests {
+
+struct Finished {
+  int exit_code;
+  std::string out, err;
+};
+
+// Absent where the build has no command to try (ATTEND_BUILD_TOOLS off); the tests then are too.
+#ifdef ATTEND_CLI_PATH
+inline Finished run_attend(std::vector<std::string> words) {
+  const TempDir streams;
+  const std::string out = streams.write("out", ""), err = streams.write("err", "");
+  words.insert(words.begin(), ATTEND_CLI_PATH);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_TRUNC, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC, 0);
+  pid_t child = 0;
+  const int failed = ::posix_spawn(&child, ATTEND_CLI_PATH, &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) throw std::runtime_error("cannot start " ATTEND_CLI_PATH);
+  int status = 0;
+  if (::waitpid(child, &status, 0) != child) throw std::runtime_error("lost " ATTEND_CLI_PATH);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, streams.read("out"), streams.read("err")};
+}
+#endif
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return lines;
+}
+
+inline bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+// Exit code 1, nothing on stdout, and one line on stderr that starts as it must and holds part.
+inline bool is_error(const Finished& finished, std::string_view part) {
+  const std::vector<std::string> lines = lines_of(finished.err);
+  return finished.exit_code == 1 && finished.out.empty() && lines.size() == 1 && finished.err.ends_with('\n') &&
+         lines[0].starts_with("attend: error: ") && contains(lines[0], part);
+}
+
+// Exit code 2, nothing on stdout, the help on stderr and its last line about what is wrong.
+inline bool is_wrong_usage(const Finished& finished, std::string_view part) {
+  const std::vector<std::string> lines = lines_of(finished.err);
+  return finished.exit_code == 2 && finished.out.empty() && lines.size() > 5 &&
+         contains(finished.err, "Usage: attend") && contains(finished.err, "Example:") &&
+         lines.back().starts_with("attend: error: ") && contains(lines.back(), part);
+}
+
+// A small tensor whose elements are all different; the same for the same sizes.
+inline Tensor counting(std::vector<std::int64_t> sizes) {
+  std::size_t count = 1;
+  for (const std::int64_t size : sizes) count *= static_cast<std::size_t>(size);
+  Tensor tensor{std::move(sizes), std::vector<float>(count)};
+  for (std::size_t i = 0; i < count; ++i) tensor.data[i] = 0.25f * static_cast<float>(i * 7 % 13) - 1;
+  return tensor;
+}
+
+inline std::string save(const TempDir& dir, std::string_view name, const Tensor& tensor) {
+  io::save_npy(dir.path(name), tensor.view());
+  return dir.path(name);
+}
+
+}  // namespace attend::tests
+
+#endif  // ATTEND_TESTS_TOOLS_ATTEND_PROCESS_H_

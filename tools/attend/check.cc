@@ -1,0 +1,224 @@
+// attend check: a layer on every target, with and without attention weights, on one and on several threads, against the
+// double reference.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/attend/bound.h"
+#include "tools/attend/command.h"
+#include "tools/attend/console.h"
+#include "tools/attend/options.h"
+#include "tools/attend/outputs.h"
+#include "tools/attend/problem.h"
+#include "tools/attend/progress.h"
+
+namespace attend::tools {
+namespace {
+
+// What was found on one target.
+struct Finding {
+  double output_error = 0;
+  double weights_error = 0;
+  bool same_bits = true;  // for one and for several threads
+  std::string paths;
+};
+
+// Two NaN agree; a NaN and a number are infinitely far apart.
+double distance(float found, double expected) {
+  const auto value = static_cast<double>(found);
+  if (value == expected || (std::isnan(value) && std::isnan(expected))) return 0;
+  const double difference = std::abs(value - expected);
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+}
+
+double max_error(const std::vector<float>& found, const std::vector<double>& expected) {
+  double largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) largest = std::max(largest, distance(found[i], expected[i]));
+  return largest;
+}
+
+// The truth has context columns; with concat_queries, the columns beyond are the queries, bit for bit.
+double max_output_error(const Tensor& output, const std::vector<double>& truth, const Tensor& queries, bool concat) {
+  if (!concat) return max_error(output.data, truth);
+  const auto columns = static_cast<std::size_t>(output.sizes.back());
+  const auto query_size = static_cast<std::size_t>(queries.sizes.back());
+  const std::size_t context = columns - query_size;
+  const std::size_t rows = columns == 0 ? 0 : output.data.size() / columns;
+  double largest = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < columns; ++i) {
+      const double expected =
+          i < context ? truth[row * context + i] : static_cast<double>(queries.data[row * query_size + i - context]);
+      largest = std::max(largest, distance(output.data[row * columns + i], expected));
+    }
+  }
+  return largest;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.sizes == b.sizes &&
+         (a.data.empty() || std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(float)) == 0);
+}
+
+Results run_once(const Problem& problem, const PlanOptions& options, const Data& data, std::string& path) {
+  const Plan plan = problem.layer.attention.plan(problem.shape, options);
+  path = plan.path();
+  Results results = allocate_results(problem, plan, options.attention_weights);
+  Workspace workspace(plan);
+  const std::unique_ptr<Executor> executor = make_executor(options.threads);
+  plan.run(data.inputs(), results.outputs(), workspace, *executor);
+  return results;
+}
+
+// Asking for weights may take another path: both are checked.
+Finding check_target(const Problem& problem, PlanOptions options, const Data& data, const reference::Result& truth,
+                     Results& kept) {
+  const int threads = options.threads;
+  Finding finding;
+  for (const bool with_weights : {false, true}) {
+    options.attention_weights = with_weights;
+    options.threads = 1;
+    std::string path;
+    Results results = run_once(problem, options, data, path);
+    const double error = max_output_error(results.output, truth.output, data.queries, options.concat_queries);
+    finding.output_error = std::max(finding.output_error, error);
+    if (with_weights) finding.weights_error = max_error(results.attention_weights.data, truth.attention_weights);
+    if (finding.paths != path) finding.paths += (finding.paths.empty() ? "" : ", with weights ") + path;
+    if (threads > 1) {
+      options.threads = threads;
+      const Results again = run_once(problem, options, data, path);
+      finding.same_bits = finding.same_bits && same_bits(results.output, again.output) &&
+                          same_bits(results.attention_weights, again.attention_weights);
+    }
+    kept = std::move(results);
+  }
+  return finding;
+}
+
+bool holds(const Finding& finding, const Bound& bound) {
+  return finding.same_bits && finding.output_error <= bound.output && finding.weights_error <= bound.attention_weights;
+}
+
+void print_bound(const Problem& problem, const Shape& shape, const Bound& bound, const reference::Result& truth) {
+  std::cout << problem.layer.attention.name() << " attention, B " << shape.batch << ", M " << shape.num_queries
+            << ", N " << shape.num_keys << ", against the reference in double\n"
+            << "bound of attention_weights: " << scientific(bound.attention_weights) << " = 2e-7 (4 + max|score| "
+            << truth.max_abs_score << ")";
+  if (bound.score_slack > 0) std::cout << " + " << scientific(bound.score_slack) << " for scores from f32 projections";
+  std::cout << "\nbound of output: " << scientific(bound.output) << " = ";
+  if (problem.layer.kind == LayerKind::kMultiHead) {
+    std::cout << "the above on values mapped by W_v and W_o, and the rounding of both\n";
+  } else {
+    std::cout << "the above times max|value| " << truth.max_abs_value << '\n';
+  }
+}
+
+void print_finding(const std::string& target, const Finding& finding, const Bound& bound, int threads) {
+  std::string name = target;
+  name.resize(std::max<std::size_t>(name.size(), 9), ' ');
+  std::cout << name << " output " << scientific(finding.output_error) << "  attention_weights "
+            << scientific(finding.weights_error) << "  " << (holds(finding, bound) ? "OK" : "OUT OF CONTRACT") << "  "
+            << finding.paths;
+  if (threads > 1) {
+    std::cout << (finding.same_bits ? "; same bits on 1 and " : "; DIFFERENT BITS on 1 and ") << threads << " threads";
+  }
+  std::cout << '\n';
+}
+
+Data data_of(const Words& words, const Problem& problem, io::Notices& notices) {
+  if (words.inputs.shape.empty()) return load_data(words.inputs, notices);
+  return invent_data(problem, problem.layer.attention.plan(problem.shape, problem.options).shape());
+}
+
+void save(const OutputWords& words, const Results& results) {
+  OutputFiles files;
+  files.add(words.output, results.output.view());
+  files.add(words.attention_weights, results.attention_weights.view());
+  files.commit();
+}
+
+struct Truth {
+  reference::Result result;
+  Bound bound;
+};
+
+// A run on the best target comes first: only inputs that it accepts may reach the reference.
+Truth truth_of(const Problem& problem, const Data& data) {
+  std::string path;
+  run_once(problem, problem.options, data, path);
+  const Progress progress("reference in double");
+  Truth known;
+  known.result = truth(problem.layer, data.inputs());
+  known.bound = bound_of(problem.layer, data.inputs(), known.result);
+  return known;
+}
+
+void check_layer(const Words& words) {
+  check_writable(words.outputs.output);
+  check_writable(words.outputs.attention_weights);
+  io::Notices notices;
+  const Problem problem = prepare(words, notices);
+  const Data data = data_of(words, problem, notices);
+  print_notes(notices);
+  const Truth known = truth_of(problem, data);
+  print_bound(problem, problem.shape, known.bound, known.result);
+
+  const std::vector<Target> targets =
+      words.target.empty() ? Target::available() : std::vector<Target>{problem.options.target};
+  std::string failed;
+  Results best;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    PlanOptions options = problem.options;
+    options.target = targets[i];
+    Results results;
+    Finding finding;
+    {
+      const Progress progress("checking " + targets[i].name() + ", " + std::to_string(i + 1) + " of " +
+                              std::to_string(targets.size()) + " targets");
+      finding = check_target(problem, options, data, known.result, results);
+    }
+    print_finding(targets[i].name(), finding, known.bound, options.threads);
+    if (!holds(finding, known.bound)) failed += (failed.empty() ? "" : ", ") + targets[i].name();
+    if (i == 0) best = std::move(results);
+  }
+  std::cout.flush();
+  if (!failed.empty()) throw Error("out of contract on " + failed);
+  save(words.outputs, best);
+}
+
+}  // namespace
+
+Command add_check(CLI::App& app) {
+  const auto words = std::make_shared<Words>();
+  words->threads = 2;
+  CLI::App* parser = app.add_subcommand("check",
+                                        "Runs a layer on every target and compares with a reference in double:\n"
+                                        "exit code 1 when out of contract.");
+  add_words(*parser, Subcommand::kCheck, *words);
+  parser->footer(
+      "Takes the words of run; with --shape, inputs and valid lengths are seeded random numbers. Each target (or only\n"
+      "--target) runs with and without attention weights, on 1 and on --threads threads.\n"
+      "\n"
+      "The bound. Weights, and outputs relative to max|value|, may differ from the truth by 2e-7 (4 + max|score|).\n"
+      "Where a layer projects first, in f32, that moves its scores; added is then, at 6 standard deviations of f32\n"
+      "rounding (sigma: of one projected element; norms and sigmas: the largest of any row),\n"
+      "  additive    4e-7 sum|w_v| + 6 sqrt(sum w_v^2 (sigma_q^2 + sigma_k^2))\n"
+      "  bilinear    6 |scale| max(|q| sigma(W k), |k| sigma(W^T q))\n"
+      "  multi-head  6 |scale| sqrt(sigma_q^2 |k_h|^2 + |q_h|^2 sigma_k^2); additive scoring as additive\n"
+      "The output of multi-head is held to the same relative to its values mapped by W_o, and to the rounding of\n"
+      "projected values and of the last product. Results must have the same bits on 1 and on --threads threads.\n"
+      "\n"
+      "Example:\n"
+      "  attend check --layer additive --shape 8,20,30,64,48,32");
+  return {parser, [words] { check_layer(*words); }};
+}
+
+}  // namespace attend::tools

@@ -1,0 +1,102 @@
+// The command `attend`: reads the words, calls the subcommand, turns what is thrown into a line and an exit code.
+//   0  done
+//   1  an error: one line "attend: error: ..." on stderr, no output file changed
+//   2  wrong usage: help on stderr, its last line says what is wrong
+#include <cstddef>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "attend/error.h"
+#include "tools/attend/command.h"
+#include "tools/attend/console.h"
+
+namespace attend::tools {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+void describe(CLI::App& app) {
+  app.set_version_flag("--version", "attend " ATTEND_VERSION, "Prints the version.");
+  app.set_help_flag("-h,--help", "Prints this help.");
+  app.get_formatter()->column_width(29);
+  app.require_subcommand(1);
+  app.footer(
+      "attend SUBCOMMAND --help says more about each.\n"
+      "Exit code: 0, 1 after an error (one line on stderr, no output file changed), 2 after wrong usage.\n"
+      "\n"
+      "Example:\n"
+      "  attend run --layer dot --queries q.npy --keys k.npy --values v.npy --output out.npy");
+}
+
+int report_error(const std::string& message) {
+  std::cerr << "attend: error: " << one_line(message) << '\n';
+  return kFailed;
+}
+
+int finish_output() {
+  std::cout.flush();
+  if (!std::cout) throw Error("cannot write to standard output");
+  return kDone;
+}
+
+// Of the subcommand if there is one. CLI11 puts two empty lines between groups.
+std::string help(const CLI::App& app) {
+  std::string text = app.help();
+  for (std::size_t at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n", at)) text.erase(at, 1);
+  return text;
+}
+
+// CLI11 reports missing words first, although a word that it does not know is the likelier mistake: perhaps a misspelt
+// one.
+std::string wrong_usage_text(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  return missing && !unknown.empty() ? "unknown word '" + unknown.front() + "'" : error.what();
+}
+
+int run_action(const std::vector<Command>& commands) {
+  for (const Command& command : commands) {
+    if (command.words->parsed()) command.action();
+  }
+  return finish_output();
+}
+
+int main_of(int argc, char** argv) {
+  CLI::App app("Attention on CPUs: runs, plans, checks and draws attention layers.", "attend");
+  describe(app);
+  const std::vector<Command> commands = {add_run(app),   add_softmax(app), add_plan(app),   add_targets(app),
+                                         add_check(app), add_heatmap(app), add_compare(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << help(app);
+    return finish_output();
+  } catch (const CLI::CallForVersion& e) {
+    std::cout << e.what() << '\n';
+    return finish_output();
+  } catch (const CLI::ParseError& e) {
+    std::cerr << help(app) << "\nattend: error: " << one_line(wrong_usage_text(app, e)) << '\n';
+    return kWrongUsage;
+  }
+  return run_action(commands);
+}
+
+}  // namespace
+}  // namespace attend::tools
+
+int main(int argc, char** argv) {
+  try {
+    return attend::tools::main_of(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return attend::tools::report_error("out of memory");
+  } catch (const std::exception& e) {
+    return attend::tools::report_error(e.what());
+  }
+}

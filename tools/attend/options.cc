@@ -1,0 +1,190 @@
+#include "tools/attend/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <CLI/CLI.hpp>
+
+#include "attend/executor.h"
+#include "tools/attend/command.h"
+#include "tools/attend/words.h"
+
+namespace attend::tools {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+const std::map<std::string, LayerKind> kLayers = {
+    {"auto", LayerKind::kAuto},         {"additive", LayerKind::kAdditive}, {"dot", LayerKind::kDot},
+    {"bilinear", LayerKind::kBilinear}, {"gaussian", LayerKind::kGaussian}, {"multi-head", LayerKind::kMultiHead}};
+
+std::int64_t shape_entry(std::string_view text) {
+  std::int64_t entry = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), entry);
+  if (error != std::errc() || end != text.data() + text.size() || entry < 0) {
+    wrong_usage("--shape: '" + std::string(text) + "' is not a size, expected whole numbers like 8,128,128,64");
+  }
+  return entry;
+}
+
+// "B,M,N[,Dq[,Dk[,Dv]]]"
+std::vector<std::int64_t> parse_shape(std::string_view text) {
+  std::vector<std::int64_t> shape;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', start), text.size());
+    shape.push_back(shape_entry(text.substr(start, comma - start)));
+    start = comma + 1;
+  }
+  if (shape.size() < 3 || shape.size() > 6) {
+    wrong_usage("--shape: " + std::to_string(shape.size()) + " sizes, expected 3 to 6: B,M,N[,Dq[,Dk[,Dv]]]");
+  }
+  return shape;
+}
+
+void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
+  const std::string group = "Layer";
+  const std::string choice =
+      "additive, dot, bilinear, gaussian, multi-head or auto. auto picks by the\nparameters: "
+      "W_q, W_k and w_v mean additive, W means bilinear, none mean\ndot. Default: auto.";
+  app.add_option_function<std::string>(
+         "--layer",
+         [&words](const std::string& name) {
+           const auto found = kLayers.find(name);
+           if (found == kLayers.end()) {
+             wrong_usage("--layer: '" + name + "', expected additive, dot, bilinear, gaussian, multi-head or auto");
+           }
+           words.kind = found->second;
+         },
+         choice)
+      ->option_text("L")
+      ->group(group);
+  app.add_option(
+         "--weights", words.weights,
+         "Parameters of additive, bilinear or multi-head: a .safetensors or .npz\ncheckpoint with the names of the "
+         "textbook (W_q.weight), PyTorch\n(in_proj_weight) or BERT (query.weight)." +
+             std::string(may_invent ? "\nDefault: seeded random numbers." : ""))
+      ->option_text("FILE")
+      ->group(group);
+  app.add_option("--prefix", words.prefix,
+                 "What the names in the checkpoint start with, with its last dot:\nencoder.layers.0.self_attn. "
+                 "Default: nothing.")
+      ->option_text("P")
+      ->group(group);
+  app.add_option("--num-heads", words.num_heads,
+                 std::string("Heads of multi-head. Default: 1.") +
+                     (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, H, N, D)." : ""))
+      ->option_text("H")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--scoring",
+         [&words](const std::string& name) {
+           if (name != "dot" && name != "additive") wrong_usage("--scoring: '" + name + "', expected dot or additive");
+           words.additive_scoring = name == "additive";
+         },
+         "How the heads of multi-head score: dot or additive (needs w_v.weight (H, D)).\nDefault: dot.")
+      ->option_text("S")
+      ->group(group);
+  app.add_option("--scale", words.scale,
+                 "Factor of the scores of dot, bilinear and multi-head with dot scoring.\n"
+                 "Default: 1/sqrt(D), D the size of a query or of a head; bilinear: 1.")
+      ->option_text("X")
+      ->group(group);
+  app.add_option("--sigma", words.sigma, "Width of gaussian. Default: 1.")->option_text("X")->group(group);
+  if (may_invent) {
+    app.add_option("--num-hiddens", words.num_hiddens,
+                   "Hidden units of additive, or of all heads of multi-head, when there is no\n--weights. "
+                   "Default: 64 for additive, 16 a head for multi-head.")
+        ->option_text("U")
+        ->check(CLI::PositiveNumber)
+        ->group(group);
+  }
+}
+
+void add_input_words(CLI::App& app, bool may_invent, InputWords& words) {
+  const std::string group = "Inputs (file.npy, file.npz:name or file.safetensors:name; float32, others are converted)";
+  CLI::Option* queries = app.add_option("--queries", words.queries, "(B, M, Dq); dot and gaussian also (B, H, M, D).");
+  queries->option_text("FILE")->group(group);
+  if (!may_invent) queries->required();
+  app.add_option("--keys", words.keys, "(B, N, Dk) or (B, H, N, D). Default: the queries (self-attention).")
+      ->option_text("FILE")
+      ->group(group);
+  app.add_option("--values", words.values, "(B, N, Dv) or (B, H, N, Dv). Default: the keys.")
+      ->option_text("FILE")
+      ->group(group);
+  app.add_option("--valid-lens", words.valid_lens,
+                 "How many keys each batch entry (B) or each query (B, M) sees; int32 or\nint64. Default: all.")
+      ->option_text("FILE")
+      ->group(group);
+  if (!may_invent) return;
+  app.add_option_function<std::string>(
+         "--shape", [&words](const std::string& text) { words.shape = parse_shape(text); },
+         "Instead of files: B,M,N[,Dq[,Dk[,Dv]]], batch, queries and keys per batch\nentry, then the sizes of a query, "
+         "a key and a "
+         "value. Default for these: what\nthe weights say; without weights 64, Dq and Dk.")
+      ->option_text("SIZES")
+      ->group(group);
+}
+
+void add_output_words(CLI::App& app, Subcommand subcommand, OutputWords& words) {
+  const std::string group = "Outputs";
+  const bool is_check = subcommand == Subcommand::kCheck;
+  CLI::Option* output = app.add_option("--output", words.output,
+                                       is_check ? "The best target's output, as .npy. Default: not written."
+                                       : subcommand == Subcommand::kPlan
+                                           ? "Accepted as in run; nothing is written."
+                                           : "(B, M, Dv), multi-head (B, M, output size), heads (B, H, M, Dv); .npy.");
+  output->option_text("FILE")->group(group);
+  if (subcommand == Subcommand::kRun) output->required();
+  CLI::Option* weights = app.add_option_function<std::string>(
+      "--attention-weights",
+      [&words](const std::string& path) {
+        words.wants_weights = true;
+        words.attention_weights = path;
+      },
+      is_check ? "The best target's weights, as .npy. Default: not written."
+      : subcommand == Subcommand::kPlan
+          ? "Plans for runs that ask for weights; the file may be left out."
+          : "The softmax weights: (B, M, N), with heads (B, H, M, N); .npy.\nDefault: not written.");
+  weights->option_text(subcommand == Subcommand::kPlan ? "[FILE]" : "FILE")->group(group);
+  if (subcommand == Subcommand::kPlan) weights->expected(0, 1)->trigger_on_parse();
+  app.add_flag("--concat-queries", words.concat_queries,
+               "Each output row is [context; query] (Luong): Dq more columns.")
+      ->group(group);
+}
+
+}  // namespace
+
+void wrong_usage(const std::string& message) { throw CLI::ValidationError(message); }
+
+void add_machine_words(CLI::App& app, std::string& target, int& threads) {
+  const std::string group = "Machine";
+  app.add_option("--target", target, "Instruction set, one of `attend targets`. Default: the best.")
+      ->option_text("T")
+      ->group(group);
+  app.add_option(
+         "--threads", threads,
+         "Threads; 0: all CPUs. Results are the same for any number.\nDefault: " + std::to_string(threads) + ".")
+      ->option_text("N")
+      ->check(CLI::Range(0, kMaxThreads))
+      ->group(group);
+}
+
+void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
+  const bool may_invent = subcommand != Subcommand::kRun;
+  add_layer_words(app, may_invent, words.layer);
+  add_input_words(app, may_invent, words.inputs);
+  add_output_words(app, subcommand, words.outputs);
+  add_machine_words(app, words.target, words.threads);
+  app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });
+}
+
+Target target_of(const std::string& name) { return name.empty() ? Target::best() : Target::from_name(name); }
+
+int num_threads(int threads) { return threads == 0 ? ThreadPool::available_threads() : threads; }
+
+}  // namespace attend::tools

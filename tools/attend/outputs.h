@@ -1,0 +1,40 @@
+// Output files, all or none.
+#ifndef ATTEND_TOOLS_ATTEND_OUTPUTS_H_
+#define ATTEND_TOOLS_ATTEND_OUTPUTS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "attend/tensor_view.h"
+
+namespace attend::tools {
+
+// Throws Error if path cannot become a file: no such directory, not writable, a directory itself. To be called before
+// the work, so that nobody waits for a result that cannot be kept.
+void check_writable(const std::string& path);
+
+// Several .npy files that appear together: all are written beside their goals, then all are renamed. Only a failure
+// between two renames could leave some without the others; a new file is then removed again.
+class OutputFiles {
+ public:
+  OutputFiles() = default;
+  ~OutputFiles();  // removes what was not committed
+  OutputFiles(const OutputFiles&) = delete;
+  OutputFiles& operator=(const OutputFiles&) = delete;
+
+  // Writes beside path. Nothing if path is empty. Errors: Error naming path.
+  void add(const std::string& path, TensorView<const float> tensor);
+  void commit();
+
+ private:
+  struct File {
+    std::filesystem::path staged, goal;
+    bool is_new;
+  };
+  std::vector<File> files_;
+};
+
+}  // namespace attend::tools
+
+#endif  // ATTEND_TOOLS_ATTEND_OUTPUTS_H_

@@ -1,0 +1,190 @@
+#include "tools/attend/problem.h"
+
+#include <string>
+#include <utility>
+
+#include "tools/attend/generate.h"
+
+namespace attend::tools {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+constexpr std::int64_t kDefaultSize = 64;  // of queries without files, weights or a word about it
+constexpr std::uint64_t kDataSeed = 2;
+
+// Sizes as the files have them; empty: not given.
+struct FileSizes {
+  Sizes queries, keys, values, valid_lens;
+};
+
+Sizes sizes_of(const std::string& file) { return file.empty() ? Sizes() : io::load_sizes(file); }
+
+[[noreturn]] void fail_sizes(const std::string& file, const std::string& name, const Sizes& found,
+                             const std::string& expected) {
+  throw Error(file + ": " + name + " have sizes " + to_string(found) + ", expected " + expected);
+}
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+void check_queries(const std::string& file, const Sizes& sizes, LayerKind kind) {
+  const bool may_split = kind == LayerKind::kDot || kind == LayerKind::kGaussian || kind == LayerKind::kAuto;
+  if (sizes.size() == 3 || (may_split && sizes.size() == 4)) return;
+  fail_sizes(file, "queries", sizes, may_split ? "(B, M, Dq) or, split into heads, (B, H, M, D)" : "(B, M, Dq)");
+}
+
+// Keys or values: as many axes, batch entries and heads as the queries.
+void check_like_queries(const std::string& file, const std::string& name, const Sizes& sizes, const Sizes& queries) {
+  const bool same_axes = sizes.size() == queries.size();
+  if (same_axes && sizes[0] == queries[0] && (sizes.size() == 3 || sizes[1] == queries[1])) return;
+  const std::string heads = queries.size() == 4 ? number(queries[1]) + ", " : "";
+  fail_sizes(file, name, sizes,
+             "(" + number(queries[0]) + ", " + heads + "N, D) to go with queries " + to_string(queries));
+}
+
+void check_files(const InputWords& words, const FileSizes& files, LayerKind kind) {
+  check_queries(words.queries, files.queries, kind);
+  if (!files.keys.empty()) check_like_queries(words.keys, "keys", files.keys, files.queries);
+  const Sizes& keys = files.keys.empty() ? files.queries : files.keys;
+  if (!files.values.empty()) {
+    check_like_queries(words.values, "values", files.values, files.queries);
+    const std::size_t rows = keys.size() - 2;
+    if (files.values[rows] != keys[rows]) {
+      fail_sizes(words.values, "values", files.values, number(keys[rows]) + " rows, as many as there are keys");
+    }
+  }
+  if (files.valid_lens.empty()) return;
+  const Sizes per_batch = {files.queries[0]};
+  const Sizes per_query = {files.queries[0], files.queries[files.queries.size() - 2]};
+  if (files.valid_lens != per_batch && files.valid_lens != per_query) {
+    fail_sizes(words.valid_lens, "valid lens", files.valid_lens, to_string(per_batch) + " or " + to_string(per_query));
+  }
+}
+
+// The first as many as there are; missing keys are the queries, missing values the keys.
+Shape shape_of(const FileSizes& files) {
+  const Sizes& keys = files.keys.empty() ? files.queries : files.keys;
+  const Sizes& values = files.values.empty() ? keys : files.values;
+  return {.batch = files.queries[0],
+          .num_queries = files.queries[files.queries.size() - 2],
+          .num_keys = keys[keys.size() - 2],
+          .query_size = files.queries.back(),
+          .key_size = keys.back(),
+          .value_size = values.back(),
+          .num_heads = files.queries.size() == 4 ? files.queries[1] : 1};
+}
+
+Shape shape_of(const Words& words) {
+  Sizes sizes = words.inputs.shape;
+  sizes.resize(6, 0);
+  Shape shape{.batch = sizes[0],
+              .num_queries = sizes[1],
+              .num_keys = sizes[2],
+              .query_size = sizes[3],
+              .key_size = sizes[4],
+              .value_size = sizes[5],
+              .num_heads = 1};
+  if (words.layer.kind != LayerKind::kMultiHead) shape.num_heads = words.layer.num_heads.value_or(1);
+  if (!words.layer.weights.empty()) return shape;  // the planner fills in what the weights say
+  if (shape.query_size == 0) shape.query_size = kDefaultSize;
+  if (shape.key_size == 0) shape.key_size = shape.query_size;
+  if (shape.value_size == 0) shape.value_size = shape.key_size;
+  return shape;
+}
+
+ValidLens lens_of(const InputWords& words, const FileSizes& files) {
+  if (!words.shape.empty()) return ValidLens::kAny;
+  if (files.valid_lens.empty()) return ValidLens::kNone;
+  return files.valid_lens.size() == 1 ? ValidLens::kPerBatch : ValidLens::kPerQuery;
+}
+
+TensorView<const float> view_of(const Tensor& tensor) {
+  return tensor.sizes.empty() ? TensorView<const float>() : tensor.view();
+}
+
+}  // namespace
+
+Problem prepare(const Words& words, io::Notices& notices) {
+  const PlanOptions options{.threads = num_threads(words.threads),
+                            .target = target_of(words.target),
+                            .attention_weights = words.outputs.wants_weights,
+                            .concat_queries = words.outputs.concat_queries};
+  const InputWords& in = words.inputs;
+  const bool from_files = in.shape.empty();
+  FileSizes files;
+  if (from_files) {
+    files = {sizes_of(in.queries), sizes_of(in.keys), sizes_of(in.values), sizes_of(in.valid_lens)};
+    check_files(in, files, words.layer.kind);
+  }
+  const Shape shape = from_files ? shape_of(files) : shape_of(words);
+  Problem problem{.layer = make_layer(words.layer, shape, notices),
+                  .shape = shape,
+                  .options = options,
+                  .head_axis = from_files ? files.queries.size() == 4 : shape.num_heads > 1};
+  problem.options.valid_lens = lens_of(in, files);
+  const LayerKind kind = problem.layer.kind;
+  if (problem.head_axis && kind != LayerKind::kDot && kind != LayerKind::kGaussian) {
+    check_queries(in.queries, files.queries, kind);  // auto picked a layer that takes no heads
+  }
+  return problem;
+}
+
+Inputs Data::inputs() const {
+  return {.queries = queries.view(),
+          .keys = view_of(keys),
+          .values = view_of(values),
+          .valid_lens = valid_lens.sizes.empty() ? TensorView<const std::int32_t>() : valid_lens.view()};
+}
+
+Data load_data(const InputWords& words, io::Notices& notices) {
+  Data data;
+  data.queries = io::load_tensor(words.queries, &notices);
+  if (!words.keys.empty()) data.keys = io::load_tensor(words.keys, &notices);
+  if (!words.values.empty()) data.values = io::load_tensor(words.values, &notices);
+  if (!words.valid_lens.empty()) data.valid_lens = io::load_lengths(words.valid_lens, &notices);
+  return data;
+}
+
+Data invent_data(const Problem& problem, const Shape& shape) {
+  Generator generator(kDataSeed);
+  const auto rows = [&](std::int64_t count, std::int64_t size) {
+    return problem.head_axis ? generator.normal({shape.batch, shape.num_heads, count, size})
+                             : generator.normal({shape.batch, count, size});
+  };
+  Data data;
+  data.queries = rows(shape.num_queries, shape.query_size);
+  data.keys = rows(shape.num_keys, shape.key_size);
+  data.values = rows(shape.num_keys, shape.value_size);
+  data.valid_lens = generator.lengths(shape.batch, shape.num_keys);
+  return data;
+}
+
+Outputs Results::outputs() {
+  Outputs outputs{.output = output.view(), .attention_weights = {}};
+  if (!attention_weights.sizes.empty()) outputs.attention_weights = attention_weights.view();
+  return outputs;
+}
+
+Results allocate_results(const Problem& problem, const Plan& plan, bool attention_weights) {
+  const Shape& shape = plan.shape();
+  const auto sizes = [&](std::int64_t heads, std::int64_t columns) {
+    Sizes all = {shape.batch, shape.num_queries, columns};
+    if (heads > 0) all.insert(all.begin() + 1, heads);
+    return all;
+  };
+  // Views with an axis of one head are (B, 1, M, N), which weight_heads() cannot know.
+  const std::int64_t view_heads = problem.head_axis ? shape.num_heads : 0;
+  Results results;
+  results.output = zeros(sizes(view_heads, plan.output_size()));
+  if (attention_weights) {
+    results.attention_weights = zeros(sizes(problem.head_axis ? view_heads : plan.weight_heads(), shape.num_keys));
+  }
+  return results;
+}
+
+std::unique_ptr<Executor> make_executor(int threads) {
+  if (threads <= 1) return std::make_unique<SerialExecutor>();
+  return std::make_unique<ThreadPool>(threads);
+}
+
+}  // namespace attend::tools

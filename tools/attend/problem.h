@@ -1,0 +1,55 @@
+// From words to everything a plan needs, and from files to everything a run needs.
+#ifndef ATTEND_TOOLS_ATTEND_PROBLEM_H_
+#define ATTEND_TOOLS_ATTEND_PROBLEM_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "attend/attend.h"
+#include "attend/io.h"
+#include "tools/attend/layer.h"
+#include "tools/attend/options.h"
+
+namespace attend::tools {
+
+// What can be planned. No data of queries, keys, values or lengths has been read for it.
+struct Problem {
+  Layer layer;
+  Shape shape;
+  PlanOptions options;
+  bool head_axis;  // queries, keys and values are (B, H, N, D)
+};
+
+// Reads the weights and the sizes of the files, and sees that these agree. Errors name the file.
+Problem prepare(const Words& words, io::Notices& notices);
+
+struct Data {
+  Tensor queries;
+  Tensor keys, values;       // no sizes: not given
+  LengthsTensor valid_lens;  // no sizes: not given
+
+  Inputs inputs() const;
+};
+
+Data load_data(const InputWords& words, io::Notices& notices);
+
+// Seeded inputs and lengths (B) for a plan without files.
+Data invent_data(const Problem& problem, const Shape& shape);
+
+struct Results {
+  Tensor output;
+  Tensor attention_weights;  // no sizes: not asked for
+
+  Outputs outputs();
+};
+
+// Zeros in the shapes that the plan writes, for the whole of its shape.
+Results allocate_results(const Problem& problem, const Plan& plan, bool attention_weights);
+
+// The calling thread alone for one thread, else a pool.
+std::unique_ptr<Executor> make_executor(int threads);
+
+}  // namespace attend::tools
+
+#endif  // ATTEND_TOOLS_ATTEND_PROBLEM_H_

@@ -1,0 +1,85 @@
+// attend run: a layer on files.
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/attend/command.h"
+#include "tools/attend/console.h"
+#include "tools/attend/options.h"
+#include "tools/attend/outputs.h"
+#include "tools/attend/problem.h"
+#include "tools/attend/progress.h"
+
+namespace attend::tools {
+namespace {
+
+double timed_run(const Plan& plan, int threads, const Data& data, Results& results) {
+  const std::unique_ptr<Executor> executor = make_executor(threads);
+  Workspace workspace(plan);
+  const Progress progress("running " + std::string(plan.path()));
+  const auto start = std::chrono::steady_clock::now();
+  plan.run(data.inputs(), results.outputs(), workspace, *executor);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Data read_data(const InputWords& words, io::Notices& notices) {
+  const Progress progress("reading inputs");
+  return load_data(words, notices);
+}
+
+void save(const OutputWords& words, const Results& results) {
+  const Progress progress("writing " + words.output);
+  OutputFiles files;
+  files.add(words.output, results.output.view());
+  files.add(words.attention_weights, results.attention_weights.view());
+  files.commit();
+}
+
+std::string sizes_text(const char* name, const Tensor& tensor) {
+  return tensor.sizes.empty() ? "" : std::string(", ") + name + " " + to_string(tensor.sizes);
+}
+
+std::string summary(const Problem& problem, const Plan& plan, const Data& data, const Results& results,
+                    double seconds) {
+  const int threads = problem.options.threads;
+  return std::string(problem.layer.attention.name()) + ", path " + std::string(plan.path()) + ", target " +
+         std::string(plan.target_name()) + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads") +
+         ", " + duration_text(seconds) + sizes_text("queries", data.queries) + sizes_text("keys", data.keys) +
+         sizes_text("values", data.values) + sizes_text("output", results.output) +
+         sizes_text("attention_weights", results.attention_weights);
+}
+
+void run_layer(const Words& words) {
+  check_writable(words.outputs.output);
+  check_writable(words.outputs.attention_weights);
+  io::Notices notices;
+  const Problem problem = prepare(words, notices);
+  const Plan plan = problem.layer.attention.plan(problem.shape, problem.options);
+  const Data data = read_data(words.inputs, notices);
+  print_notes(notices);
+  Results results = allocate_results(problem, plan, words.outputs.wants_weights);
+  const double seconds = timed_run(plan, problem.options.threads, data, results);
+  save(words.outputs, results);
+  if (!words.quiet) std::cout << summary(problem, plan, data, results, seconds) << '\n';
+}
+
+}  // namespace
+
+Command add_run(CLI::App& app) {
+  const auto words = std::make_shared<Words>();
+  CLI::App* parser = app.add_subcommand("run", "Runs a layer on files and writes its output and attention weights.");
+  add_words(*parser, Subcommand::kRun, *words);
+  parser->add_flag("--quiet", words->quiet, "No summary on stdout.");
+  parser->footer(
+      "Nothing is written unless everything succeeds; files are replaced at once.\n\n"
+      "Example:\n"
+      "  attend run --layer multi-head --num-heads 4 --weights model.safetensors \\\n"
+      "      --prefix encoder.layers.0.self_attn. --queries x.npz:queries --valid-lens x.npz:valid_lens \\\n"
+      "      --output out.npy --attention-weights weights.npy");
+  return {parser, [words] { run_layer(*words); }};
+}
+
+}  // namespace attend::tools

@@ -1,0 +1,115 @@
+#include "tools/attend/words.h"
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "tools/attend/command.h"
+
+namespace attend::tools {
+namespace {
+
+bool given(const CLI::App& app, const std::string& word) {
+  const CLI::Option* option = app.get_option_no_throw(word);
+  return option != nullptr && option->count() > 0;
+}
+
+// Throws if word was given and does not belong to the layer.
+void check_belongs(const CLI::App& app, const LayerWords& layer, const std::string& word, bool belongs,
+                   const std::string& owners) {
+  if (belongs || !given(app, word)) return;
+  if (layer.kind == LayerKind::kAuto) wrong_usage(word + " belongs to " + owners + ": say which with --layer");
+  wrong_usage(word + " belongs to " + owners + ", not to this --layer");
+}
+
+bool has_parameters(LayerKind kind) {
+  return kind == LayerKind::kAdditive || kind == LayerKind::kBilinear || kind == LayerKind::kMultiHead;
+}
+
+void check_layer_words(const CLI::App& app, const Words& words) {
+  const LayerWords& layer = words.layer;
+  const LayerKind kind = layer.kind;
+  const bool multi_head = kind == LayerKind::kMultiHead;
+  const bool no_parameters = kind == LayerKind::kDot || kind == LayerKind::kGaussian;
+  check_belongs(app, layer, "--num-heads", multi_head || (no_parameters && !words.inputs.shape.empty()),
+                no_parameters ? "multi-head (dot and gaussian take heads as an axis of their inputs, (B, H, N, D))"
+                              : "multi-head");
+  check_belongs(app, layer, "--scoring", multi_head, "multi-head");
+  check_belongs(app, layer, "--scale", multi_head || kind == LayerKind::kDot || kind == LayerKind::kBilinear,
+                "dot, bilinear and multi-head");
+  if (multi_head && layer.additive_scoring && layer.scale) {
+    wrong_usage("--scale belongs to dot scoring, not to --scoring additive");
+  }
+  check_belongs(app, layer, "--sigma", kind == LayerKind::kGaussian, "gaussian");
+  check_belongs(app, layer, "--weights", !no_parameters, "additive, bilinear and multi-head");
+  check_belongs(app, layer, "--num-hiddens", multi_head || kind == LayerKind::kAdditive, "additive and multi-head");
+  if (given(app, "--num-hiddens") && !layer.weights.empty()) {
+    wrong_usage("--num-hiddens is for made-up parameters, expected no --weights beside it");
+  }
+  if (given(app, "--prefix") && layer.weights.empty()) wrong_usage("--prefix is of no use without --weights");
+}
+
+void check_input_words(const CLI::App& app, Subcommand subcommand, const Words& words) {
+  if (subcommand == Subcommand::kRun) {
+    if (has_parameters(words.layer.kind) && words.layer.weights.empty()) {
+      wrong_usage("--weights is required: this --layer has parameters");
+    }
+    return;
+  }
+  const bool shape = !words.inputs.shape.empty();
+  if (!shape && words.inputs.queries.empty()) wrong_usage("--queries or --shape is required");
+  if (!shape) return;
+  for (const char* word : {"--queries", "--keys", "--values", "--valid-lens"}) {
+    if (given(app, word))
+      wrong_usage(std::string(word) + " and --shape exclude each other: sizes come from files or from words");
+  }
+}
+
+// Where they exist, links and dots resolved.
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  const std::filesystem::path first = std::filesystem::weakly_canonical(a, error);
+  const std::filesystem::path second = std::filesystem::weakly_canonical(b, error);
+  return a == b || (!error && first == second);
+}
+
+void check_output_words(const OutputWords& words) {
+  if (!words.output.empty()) check_ending("--output", words.output, {".npy"});
+  if (!words.attention_weights.empty()) check_ending("--attention-weights", words.attention_weights, {".npy"});
+  if (!words.output.empty() && !words.attention_weights.empty() && same_file(words.output, words.attention_weights)) {
+    wrong_usage("--output and --attention-weights are the same file, '" + words.output + "'");
+  }
+}
+
+// "" is what a script passes whose variable is not set.
+void check_not_empty(const CLI::App& app, Subcommand subcommand) {
+  for (const char* word : {"--weights", "--queries", "--keys", "--values", "--valid-lens", "--output", "--target"}) {
+    if (given(app, word) && app.get_option(word)->as<std::string>().empty())
+      wrong_usage(std::string(word) + " is empty");
+  }
+  if (subcommand == Subcommand::kPlan || !given(app, "--attention-weights")) return;
+  if (app.get_option("--attention-weights")->as<std::string>().empty()) wrong_usage("--attention-weights is empty");
+}
+
+}  // namespace
+
+void check_ending(const std::string& word, const std::string& path, const std::vector<std::string>& endings) {
+  std::string expected;
+  for (const std::string& ending : endings) {
+    if (path.ends_with(ending) && path.size() > ending.size()) return;
+    expected += (expected.empty() ? "" : " or ") + ending;
+  }
+  wrong_usage(word + ": '" + path + "', expected a file name that ends with " + expected);
+}
+
+void check_words(const CLI::App& app, Subcommand subcommand, const Words& words) {
+  check_not_empty(app, subcommand);
+  check_layer_words(app, words);
+  check_input_words(app, subcommand, words);
+  if (subcommand != Subcommand::kPlan) check_output_words(words.outputs);
+}
+
+}  // namespace attend::tools
