@@ -1,0 +1,261 @@
+// Whole layers on one thread, planned once, run many times: dot/*, additive/*, multi_head/*, masked_softmax/*,
+// overhead/*. Shapes and lengths are those of issues 3 and 4 and of the peers' workloads.json, so that numbers can be
+// set side by side.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "attend/layers.h"
+#include "attend/masked_softmax.h"
+#include "attend/plan.h"
+#include "attend/reference.h"
+#include "bench/benchmarks.h"
+#include "bench/problem.h"
+#include "bench/support.h"
+
+namespace attend::bench {
+namespace {
+
+// /work/shared/peers/workloads.json: sdpa "padded", layers b8_s128, b1_s512 and b32_s32.
+const std::vector<std::int32_t> kLensB8N512 = {383, 148, 511, 77, 290, 26, 441, 212};
+const std::vector<std::int32_t> kLensB8S128 = {128, 90, 17, 64, 121, 33, 105, 71};
+const std::vector<std::int32_t> kLensB1S512 = {387};
+const std::vector<std::int32_t> kLensB32S32 = {32, 7,  19, 25, 3,  30, 14, 22, 9,  28, 17, 11, 31, 5,  24, 13,
+                                               20, 27, 2,  16, 29, 8,  23, 12, 18, 26, 6,  21, 10, 15, 4,  1};
+
+// The peers' formula for lengths that the table does not list (workloads.py: additive_lens, row_lens).
+std::vector<std::int32_t> spread_lens(std::int64_t count, std::int64_t num_keys) {
+  std::vector<std::int32_t> lens;
+  for (std::int64_t i = 0; i < count; ++i) lens.push_back(static_cast<std::int32_t>(1 + (i * 7919 + 6131) % num_keys));
+  return lens;
+}
+
+// Sets a case's counters from its problem.
+using Count = std::function<void(benchmark::State&, const Problem&, const Target&)>;
+
+void run_layer(benchmark::State& state, const Problem& problem, const Target& target, bool weights,
+               const Count& count) {
+  const Plan plan = problem.layer.plan(problem.shape, {.target = target, .attention_weights = weights});
+  Workspace workspace(plan);
+  const Inputs in = problem.inputs();
+  const Shape& shape = plan.shape();
+  const std::int64_t heads = plan.weight_heads();
+  const std::int64_t keys = shape.num_keys, queries = shape.num_queries, columns = plan.output_size() * problem.split;
+  std::vector<float> output(static_cast<std::size_t>(shape.batch * queries * columns));
+  std::vector<float> pairs(weights ? static_cast<std::size_t>(shape.batch * (heads > 0 ? heads : 1) * queries * keys)
+                                   : 0);
+  Outputs out{.output = TensorView<float>(output.data(), {shape.batch, queries, columns}), .attention_weights = {}};
+  if (problem.split > 1) out.output = split_heads(out.output, problem.split);
+  if (weights) {
+    out.attention_weights = heads > 0 ? TensorView<float>(pairs.data(), {shape.batch, heads, queries, keys})
+                                      : TensorView<float>(pairs.data(), {shape.batch, queries, keys});
+  }
+  for (auto _ : state) {
+    plan.run(in, out, workspace);
+    benchmark::ClobberMemory();
+  }
+  count(state, problem, target);
+  state.counters["workspace"] = benchmark::Counter(static_cast<double>(plan.workspace_bytes()),
+                                                   benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
+  state.counters["max_error"] = problem.max_error(out.output);
+  state.SetLabel(std::string(plan.path()));
+}
+
+// One registration per target, and with_weights: another one each that returns the attention weights.
+void register_layer(const std::string& name, bool with_weights, const std::function<Problem()>& make,
+                    const Count& count) {
+  const auto problem = std::make_shared<Lazy<Problem>>();
+  for (const bool weights : {false, true}) {
+    if (weights && !with_weights) continue;
+    for (const Target& target : Target::available()) {
+      register_case(weights ? name + "_weights" : name, target.name(), [=](benchmark::State& state) {
+        run_layer(state, problem->get(make), target, weights, count);
+      })->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
+
+// Two products over the valid pairs: 4 H D sum_b(M len_b). Softmax is not counted.
+void count_dot(benchmark::State& state, const Problem& problem, const Target& target) {
+  const std::int64_t row = problem.shape.num_heads * problem.shape.query_size;
+  count_flops(state, 4.0 * static_cast<double>(row * problem.pairs()), target);
+}
+
+void register_dot() {
+  struct Case {
+    const char* name;
+    std::int64_t batch, heads, m, n, d;
+    std::vector<std::int32_t> lens;
+  };
+  const Case cases[] = {{"b1_h12_m512_n512_d64", 1, 12, 512, 512, 64, {}},
+                        {"b8_h12_m512_n512_d64_lens", 8, 12, 512, 512, 64, kLensB8N512},
+                        {"b64_h8_m32_n32_d64", 64, 8, 32, 32, 64, {}},
+                        {"b4_h8_m16_n1024_d64", 4, 8, 16, 1024, 64, {}}};
+  for (const Case& c : cases) {
+    register_layer(
+        std::string("dot/") + c.name, true, [c] { return dot_problem(c.batch, c.heads, c.m, c.n, c.d, c.lens); },
+        count_dot);
+  }
+  // What a run costs beyond its arithmetic: 8 queries and keys of size 8.
+  register_layer(
+      "overhead/1x1x8x8", false, [] { return dot_problem(1, 1, 8, 8, 8); }, count_dot);
+}
+
+// per_element: time of the whole layer / (M * sum_b len_b * U). fma_issue_percent: 100 * what the factored score's 4.25
+// vector instructions per vector of elements (KERNELS.md) take at two FLOPs each and fma_peak, over the time taken;
+// projections and pooling count as time only.
+void count_additive(benchmark::State& state, const Problem& problem, std::int64_t num_hiddens, const Target& target) {
+  const double elements = static_cast<double>(problem.pairs() * num_hiddens);
+  state.counters["per_element"] = seconds_each(elements);
+  state.counters["fma_issue_percent"] = per_second(100 * elements * 4.25 * 2 / fma_peak(target));
+}
+
+void register_additive() {
+  struct Case {
+    const char* name;
+    std::int64_t batch, m, n, num_hiddens;
+  };
+  const Case cases[] = {{"b8_m64_n512_u256", 8, 64, 512, 256},
+                        {"b64_m1_n100_u256", 64, 1, 100, 256},
+                        {"b1_m128_n512_u256", 1, 128, 512, 256},
+                        {"b2_m256_n1024_u128", 2, 256, 1024, 128}};
+  for (const Case& c : cases) {
+    const auto count = [c](benchmark::State& state, const Problem& problem, const Target& target) {
+      count_additive(state, problem, c.num_hiddens, target);
+    };
+    for (const bool lens : {false, true}) {
+      register_layer(
+          std::string("additive/") + c.name + (lens ? "_lens" : ""), false,
+          [c, lens] {
+            return additive_problem(c.batch, c.m, c.n, c.num_hiddens,
+                                    lens ? spread_lens(c.batch, c.n) : std::vector<std::int32_t>{});
+          },
+          count);
+    }
+  }
+}
+
+struct MultiHeadWeights {
+  explicit MultiHeadWeights(std::int64_t size)
+      : W_q(matrix(size, 11)),
+        W_k(matrix(size, 12)),
+        W_v(matrix(size, 13)),
+        W_o(matrix(size, 14)),
+        b(random_tensor({size}, 15, 0.1f)) {}
+  static Tensor matrix(std::int64_t size, std::uint64_t seed) {
+    return random_tensor({size, size}, seed, 1.0f / std::sqrt(static_cast<float>(size)));
+  }
+  MultiHeadParameters parameters() const {
+    return {.W_q = W_q.view(),
+            .W_k = W_k.view(),
+            .W_v = W_v.view(),
+            .W_o = W_o.view(),
+            .b_q = b.view(),
+            .b_k = b.view(),
+            .b_v = b.view(),
+            .b_o = b.view(),
+            .w_v = {}};
+  }
+  Tensor W_q, W_k, W_v, W_o, b;
+};
+
+Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t size, std::int64_t heads,
+                           const std::vector<std::int32_t>& lens) {
+  const auto weights = std::make_shared<const MultiHeadWeights>(size);
+  const MultiHeadOptions options{.num_heads = heads, .scoring = Scoring::kDot, .scale = {}};
+  Problem problem{
+      .layer = MultiHeadAttention(options, weights->parameters()),
+      .shape = {.batch = batch, .num_queries = length, .num_keys = length},
+      .queries = random_tensor({batch, length, size}, 1),
+      .keys = {},
+      .values = {},
+      .valid_lens = {},
+      .split = 1,
+      .reference = [=](const Inputs& in) { return reference::multi_head(options, weights->parameters(), in); }};
+  if (!lens.empty()) problem.valid_lens = {{batch}, lens};
+  return problem;
+}
+
+// Queries and output: 4 E^2 per query row; keys and values: 4 E^2 per valid key; pooling as in dot with H D = E.
+// The share is of the best target's peak, whatever the plan's: the projections are oneDNN's, which chooses for itself.
+void count_multi_head(benchmark::State& state, const Problem& problem, const Target&) {
+  const double size = static_cast<double>(problem.queries.sizes[2]);
+  const double rows = static_cast<double>(problem.shape.batch * problem.shape.num_queries + problem.visible_keys());
+  count_flops(state, 4 * size * size * rows + 4 * size * static_cast<double>(problem.pairs()), Target::best());
+}
+
+void register_multi_head() {
+  struct Case {
+    const char* name;
+    std::int64_t batch, length, size, heads;
+    std::vector<std::int32_t> lens;
+  };
+  const Case cases[] = {{"b8_s128_e768_h12", 8, 128, 768, 12, kLensB8S128},
+                        {"b1_s512_e768_h12", 1, 512, 768, 12, kLensB1S512},
+                        {"b32_s32_e512_h8", 32, 32, 512, 8, kLensB32S32}};
+  for (const Case& c : cases) {
+    for (const bool lens : {false, true}) {
+      register_layer(
+          std::string("multi_head/") + c.name + (lens ? "_lens" : ""), false,
+          [c, lens] {
+            return multi_head_problem(c.batch, c.length, c.size, c.heads, lens ? c.lens : std::vector<std::int32_t>{});
+          },
+          count_multi_head);
+    }
+  }
+}
+
+// The operation on its own, (32, 128, N) scores, not in place. GB: valid scores read and all N written, per second.
+void run_masked_softmax(benchmark::State& state, const Target& target, std::int64_t columns, bool with_lens) {
+  constexpr std::int64_t kBatch = 32, kQueries = 128, kRows = kBatch * kQueries;
+  const Tensor scores = random_tensor({kBatch, kQueries, columns}, 1, 3.0f);
+  Tensor weights{scores.sizes, std::vector<float>(scores.data.size())};
+  const LengthsTensor lens{{kBatch, kQueries}, spread_lens(kRows, columns)};
+  TensorView<const std::int32_t> valid_lens;
+  if (with_lens) valid_lens = lens.view();
+  for (auto _ : state) {
+    masked_softmax(scores.view(), valid_lens, weights.view(), {.target = target, .executor = nullptr});
+    benchmark::ClobberMemory();
+  }
+  double valid = 0, error = 0;
+  for (const std::int32_t len : lens.data) valid += with_lens ? len : static_cast<double>(columns);
+  const std::vector<std::int64_t> first = {1, 4, columns};
+  const TensorView<const float> rows(scores.data.data(), std::span<const std::int64_t>(first));
+  const std::vector<double> truth = reference::masked_softmax(
+      rows, with_lens ? TensorView<const std::int32_t>(lens.data.data(), {1, 4}) : TensorView<const std::int32_t>());
+  for (std::size_t i = 0; i < truth.size(); ++i) error = std::max(error, std::abs(weights.data[i] - truth[i]));
+  state.counters["GB"] = per_second((valid + static_cast<double>(kRows * columns)) * sizeof(float) * 1e-9);
+  state.counters["per_element"] = seconds_each(valid);
+  state.counters["max_error"] = error;
+}
+
+void register_masked_softmax() {
+  for (const std::int64_t columns : {1024, 128}) {
+    for (const bool lens : {false, true}) {
+      for (const Target& target : Target::available()) {
+        register_case("masked_softmax/r4096_n" + std::to_string(columns) + (lens ? "_lens" : ""), target.name(),
+                      [=](benchmark::State& state) { run_masked_softmax(state, target, columns, lens); })
+            ->Unit(benchmark::kMicrosecond);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void register_layer_benchmarks() {
+  register_dot();
+  register_additive();
+  register_multi_head();
+  register_masked_softmax();
+}
+
+}  // namespace attend::bench

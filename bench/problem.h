@@ -1,0 +1,144 @@
+// One attention problem, the same for every contender: layer, inputs, and the truth for a few of its rows.
+#ifndef ATTEND_BENCH_PROBLEM_H_
+#define ATTEND_BENCH_PROBLEM_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "attend/layers.h"
+#include "attend/reference.h"
+#include "attend/tensor.h"
+#include "bench/support.h"
+
+namespace attend::bench {
+
+struct Problem {
+  Attention layer;
+  Shape shape;
+  Tensor queries, keys, values;  // (B, M or N, ...), dense; keys and values without sizes: self-attention
+  LengthsTensor valid_lens;      // (B); no sizes: all keys are valid
+  std::int64_t split = 1;        // heads that the views of a row are split into, (B, H, M, D); 1: (B, M, D)
+  std::function<reference::Result(const Inputs&)> reference;
+  mutable std::optional<reference::Result> truth = std::nullopt;
+
+  Inputs inputs() const {
+    Inputs in{.queries = heads(queries.view()), .keys = {}, .values = {}, .valid_lens = {}};
+    if (!keys.sizes.empty()) in.keys = heads(keys.view());
+    if (!values.sizes.empty()) in.values = heads(values.view());
+    if (!valid_lens.sizes.empty()) in.valid_lens = valid_lens.view();
+    return in;
+  }
+
+  // Valid keys, summed over the batch: rows that must be projected.
+  std::int64_t visible_keys() const {
+    if (valid_lens.sizes.empty()) return shape.batch * shape.num_keys;
+    return std::accumulate(valid_lens.data.begin(), valid_lens.data.end(), std::int64_t{0});
+  }
+  // (query, valid key) pairs of one head.
+  std::int64_t pairs() const { return shape.num_queries * visible_keys(); }
+
+  // max |output - truth in double| over the first four queries of batch entry 0, all heads.
+  double max_error(TensorView<const float> output) const {
+    if (!truth) truth = reference(first_rows());
+    const TensorView<const float> rows = first(output, checked_rows());
+    double error = 0;
+    std::size_t i = 0;
+    const std::int64_t num_heads = rows.rank() == 4 ? rows.size(1) : 1;
+    for (std::int64_t h = 0; h < num_heads; ++h) {
+      for (std::int64_t m = 0; m < rows.size(-2); ++m) {
+        for (std::int64_t n = 0; n < rows.size(-1); ++n, ++i) {
+          const float* actual = rows.rank() == 4 ? rows.at(0, h, m, n) : rows.at(0, m, n);
+          const double difference = std::abs(static_cast<double>(*actual) - truth->output[i]);
+          error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(error, difference);
+        }
+      }
+    }
+    return error;
+  }
+
+ private:
+  TensorView<const float> heads(const TensorView<const float>& view) const {
+    return split > 1 ? split_heads(view, split) : view;
+  }
+  std::int64_t checked_rows() const { return std::min<std::int64_t>(4, shape.num_queries); }
+
+  // Batch entry 0, the first `rows` of the axis before the innermost.
+  static TensorView<const float> first(const TensorView<const float>& view, std::int64_t rows) {
+    std::vector<std::int64_t> sizes(view.sizes().begin(), view.sizes().end());
+    sizes.front() = 1;
+    sizes[sizes.size() - 2] = rows;
+    return TensorView<const float>(view.data(), std::span<const std::int64_t>(sizes), view.strides());
+  }
+  Inputs first_rows() const {
+    const Inputs all = inputs();
+    const TensorView<const float>& k = all.keys.empty() ? all.queries : all.keys;
+    const TensorView<const float>& v = all.values.empty() ? k : all.values;
+    Inputs in{.queries = first(all.queries, checked_rows()),
+              .keys = first(k, k.size(-2)),
+              .values = first(v, v.size(-2)),
+              .valid_lens = {}};
+    if (!all.valid_lens.empty()) in.valid_lens = TensorView<const std::int32_t>(all.valid_lens.data(), {1});
+    return in;
+  }
+};
+
+// Rows of (B, M, H * D), seen as heads in place, as a service holds them.
+inline Problem dot_problem(std::int64_t batch, std::int64_t heads, std::int64_t m, std::int64_t n, std::int64_t d,
+                           const std::vector<std::int32_t>& lens = {}) {
+  Problem problem{.layer = DotAttention(),
+                  .shape = {.batch = batch,
+                            .num_queries = m,
+                            .num_keys = n,
+                            .query_size = d,
+                            .key_size = d,
+                            .value_size = d,
+                            .num_heads = heads},
+                  .queries = random_tensor({batch, m, heads * d}, 1),
+                  .keys = random_tensor({batch, n, heads * d}, 2),
+                  .values = random_tensor({batch, n, heads * d}, 3),
+                  .valid_lens = {},
+                  .split = heads,
+                  .reference = [](const Inputs& in) { return reference::dot({}, in); }};
+  if (!lens.empty()) problem.valid_lens = {{batch}, lens};
+  return problem;
+}
+
+// Parameters of the additive cases: query size 192, key and value size 256 (issue 3); scores of a few units.
+struct AdditiveWeights {
+  explicit AdditiveWeights(std::int64_t num_hiddens)
+      : W_q(random_tensor({num_hiddens, 192}, 4, 0.07f)),
+        W_k(random_tensor({num_hiddens, 256}, 5, 0.06f)),
+        w_v(random_tensor({1, num_hiddens}, 6, 0.3f)) {}
+  AdditiveParameters parameters() const {
+    return {.W_q = W_q.view(), .W_k = W_k.view(), .w_v = w_v.view(), .b_q = {}, .b_k = {}};
+  }
+  Tensor W_q, W_k, w_v;
+};
+
+inline Problem additive_problem(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t num_hiddens,
+                                const std::vector<std::int32_t>& lens = {}) {
+  const AdditiveWeights weights(num_hiddens);
+  Problem problem{.layer = AdditiveAttention(weights.parameters()),
+                  .shape = {.batch = batch, .num_queries = m, .num_keys = n},
+                  .queries = random_tensor({batch, m, 192}, 1),
+                  .keys = random_tensor({batch, n, 256}, 2),
+                  .values = random_tensor({batch, n, 256}, 3),
+                  .valid_lens = {},
+                  .split = 1,
+                  .reference = [weights](const Inputs& in) { return reference::additive(weights.parameters(), in); }};
+  if (!lens.empty()) problem.valid_lens = {{batch}, lens};
+  return problem;
+}
+
+}  // namespace attend::bench
+
+#endif  // ATTEND_BENCH_PROBLEM_H_

@@ -1,0 +1,103 @@
+// Seeded data, names and counters that all benchmarks share.
+#ifndef ATTEND_BENCH_SUPPORT_H_
+#define ATTEND_BENCH_SUPPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "attend/target.h"
+#include "attend/tensor.h"
+
+namespace attend::bench {
+
+// What this binary runs on, as text; each is defined in the one file that may know it.
+std::string highway_version();  // kernels/machine_bench.cc
+std::string onednn_version();   // contest/dnnl_materialised_bench.cc, with the instruction set it dispatches to
+// FLOP/s of one core with that target's widest vectors, measured once per process (kernels/machine_bench.cc).
+double fma_peak(const Target& target);
+
+// Uniform numbers of mean 0 and the given standard deviation; the same for the same seed on every machine (splitmix64).
+inline void fill(float* data, std::size_t count, std::uint64_t seed, float deviation = 1.0f) {
+  std::uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    const double unit = static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    data[i] = deviation * static_cast<float>((2 * unit - 1) * 1.7320508075688772);
+  }
+}
+
+inline Tensor random_tensor(std::vector<std::int64_t> sizes, std::uint64_t seed, float deviation = 1.0f) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : sizes) count *= size;
+  Tensor tensor{std::move(sizes), std::vector<float>(static_cast<std::size_t>(count))};
+  fill(tensor.data.data(), tensor.data.size(), seed, deviation);
+  return tensor;
+}
+
+// Floats on a cache line's border, as kernels want their panels and tiles.
+class AlignedFloats {
+ public:
+  explicit AlignedFloats(std::size_t count, std::uint64_t seed = 1)
+      : data_(static_cast<float*>(::operator new(count * sizeof(float), kAlignment))), size_(count) {
+    fill(data_, count, seed);
+  }
+  ~AlignedFloats() { ::operator delete(data_, kAlignment); }
+  AlignedFloats(const AlignedFloats&) = delete;
+  AlignedFloats& operator=(const AlignedFloats&) = delete;
+
+  float* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  float* data_;
+  std::size_t size_;
+};
+
+// family/case/target. run(state) is called several times per measurement: what is costly to build belongs into a Lazy.
+template <class Run>
+benchmark::internal::Benchmark* register_case(const std::string& name, const std::string& target, Run&& run) {
+  return benchmark::RegisterBenchmark((name + "/" + target).c_str(), std::forward<Run>(run));
+}
+
+// Built on first use, so that a filtered run pays only for what it runs. For one thread.
+template <class T>
+class Lazy {
+ public:
+  template <class Make>
+  const T& get(const Make& make) {
+    if (value_ == nullptr) value_.reset(new T(make()));  // no make_unique: T need not be movable
+    return *value_;
+  }
+
+ private:
+  std::unique_ptr<T> value_;
+};
+
+// per_second: the console adds "/s" to it; so GFLOPS is 1e9 floating-point operations in each second of CPU time.
+inline benchmark::Counter per_second(double amount) {
+  return benchmark::Counter(amount, benchmark::Counter::kIsIterationInvariantRate);
+}
+// Seconds of one of `count` elements; the console shows 5.5e-11 s as "55ps".
+inline benchmark::Counter seconds_each(double count) {
+  return benchmark::Counter(count, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+// GFLOPS = flops / time / 1e9, and peak_percent = 100 * flops / time / fma_peak(target).
+inline void count_flops(benchmark::State& state, double flops, const Target& target) {
+  state.counters["GFLOPS"] = per_second(flops * 1e-9);
+  state.counters["peak_percent"] = per_second(100 * flops / fma_peak(target));
+}
+
+}  // namespace attend::bench
+
+#endif  // ATTEND_BENCH_SUPPORT_H_
