@@ -17,7 +17,8 @@ class Carver {
   // Offset of a new part of count elements of size element_bytes.
   std::size_t take(std::size_t count, std::size_t element_bytes) {
     const std::size_t offset = bytes_;
-    const std::size_t part = checked_add(checked_multiply(count, element_bytes, "workspace"), kAlignment - 1, "workspace");
+    const std::size_t part =
+        checked_add(checked_multiply(count, element_bytes, "workspace"), kAlignment - 1, "workspace");
     bytes_ = checked_add(bytes_, part / kAlignment * kAlignment, "workspace");
     return offset;
   }

@@ -1,5 +1,5 @@
-// How a family's getter reaches the code of a named target without Highway's global chosen target: one switch over the bits
-// of HWY_TARGETS. To be included once per dispatch point, after its HWY_ONCE guard.
+// How a family's getter reaches the code of a named target without Highway's global chosen target: one switch over the
+// bits of HWY_TARGETS. To be included once per dispatch point, after its HWY_ONCE guard.
 //
 //     #if HWY_ONCE
 //     PackKernels pack_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
@@ -96,26 +96,26 @@
 #define ATTEND_CASE_NEON_WITHOUT_AES(function)
 #endif
 
-#define ATTEND_RETURN_FOR_TARGET(target, function)                                                          \
-  switch (target) {                                                                                         \
-    ATTEND_CASE_SCALAR(function)                                                                            \
-    ATTEND_CASE_EMU128(function)                                                                            \
-    ATTEND_CASE_SSE2(function)                                                                              \
-    ATTEND_CASE_SSSE3(function)                                                                             \
-    ATTEND_CASE_SSE4(function)                                                                              \
-    ATTEND_CASE_AVX2(function)                                                                              \
-    ATTEND_CASE_AVX3(function)                                                                              \
-    ATTEND_CASE_AVX3_DL(function)                                                                           \
-    ATTEND_CASE_AVX3_ZEN4(function)                                                                         \
-    ATTEND_CASE_AVX3_SPR(function)                                                                          \
-    ATTEND_CASE_NEON(function)                                                                              \
-    ATTEND_CASE_SVE(function)                                                                               \
-    ATTEND_CASE_SVE2(function)                                                                              \
-    ATTEND_CASE_SVE_256(function)                                                                           \
-    ATTEND_CASE_SVE2_128(function)                                                                          \
-    ATTEND_CASE_NEON_WITHOUT_AES(function)                                                                  \
-    default:                                                                                                \
-      return {};                                                                                            \
+#define ATTEND_RETURN_FOR_TARGET(target, function) \
+  switch (target) {                                \
+    ATTEND_CASE_SCALAR(function)                   \
+    ATTEND_CASE_EMU128(function)                   \
+    ATTEND_CASE_SSE2(function)                     \
+    ATTEND_CASE_SSSE3(function)                    \
+    ATTEND_CASE_SSE4(function)                     \
+    ATTEND_CASE_AVX2(function)                     \
+    ATTEND_CASE_AVX3(function)                     \
+    ATTEND_CASE_AVX3_DL(function)                  \
+    ATTEND_CASE_AVX3_ZEN4(function)                \
+    ATTEND_CASE_AVX3_SPR(function)                 \
+    ATTEND_CASE_NEON(function)                     \
+    ATTEND_CASE_SVE(function)                      \
+    ATTEND_CASE_SVE2(function)                     \
+    ATTEND_CASE_SVE_256(function)                  \
+    ATTEND_CASE_SVE2_128(function)                 \
+    ATTEND_CASE_NEON_WITHOUT_AES(function)         \
+    default:                                       \
+      return {};                                   \
   }
 
 #endif  // ATTEND_KERNELS_FOR_TARGET_H_

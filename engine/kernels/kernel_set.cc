@@ -8,8 +8,8 @@
 namespace attend::kernels {
 namespace {
 
-// HWY_TARGETS: what this build compiled. SupportedTargets: what the CPU has (and what another Highway user of the process has
-// not disabled). Highway numbers better targets with lower bits.
+// HWY_TARGETS: what this build compiled. SupportedTargets: what the CPU has (and what another Highway user of the
+// process has not disabled). Highway numbers better targets with lower bits.
 std::uint64_t available_bits() {
   return static_cast<std::uint64_t>(HWY_TARGETS) & static_cast<std::uint64_t>(hwy::SupportedTargets());
 }

@@ -1,5 +1,5 @@
-// All kernels of one target as function pointers: what a plan holds. The planner calls kernel_set(target) once; runs call
-// through the pointers, so that no dispatch and no global state is on the hot path.
+// All kernels of one target as function pointers: what a plan holds. The planner calls kernel_set(target) once; runs
+// call through the pointers, so that no dispatch and no global state is on the hot path.
 #ifndef ATTEND_KERNELS_KERNEL_SET_H_
 #define ATTEND_KERNELS_KERNEL_SET_H_
 
@@ -15,8 +15,8 @@
 namespace attend::kernels {
 
 struct KernelSet {
-  std::int64_t target = 0;   // Highway's bit
-  const char* name = "";     // Highway's name of it
+  std::int64_t target = 0;  // Highway's bit
+  const char* name = "";    // Highway's name of it
   PackKernels pack;
   TileProductKernels tile_product;
   SoftmaxTileKernels softmax_tile;

@@ -51,7 +51,8 @@ HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
       // A sum of 0 means that all scores are -inf: the row stays 0. NaN is not 0, and spreads to the whole row here.
       ScaleRow(d, output, len, sum == 0.0 ? 0.0f : static_cast<float>(1.0 / sum));
     }
-    std::memset(output + len, 0, (args.num_columns - len) * sizeof(float));
+    // Not for nothing: a row without columns may have no memory, and memset wants some.
+    if (len < args.num_columns) std::memset(output + len, 0, (args.num_columns - len) * sizeof(float));
   }
 }
 

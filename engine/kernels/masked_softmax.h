@@ -13,9 +13,9 @@ struct MaskedSoftmaxArgs {
   float* output;                 // may be input, with the same stride; else no overlap
   std::ptrdiff_t output_stride;  // elements
   std::size_t num_rows;
-  std::size_t num_columns;                // written in full: 0 at and beyond a row's valid length
-  const std::int32_t* valid_lens;         // row r: valid_lens[r * valid_lens_stride]; nullptr: num_columns
-  std::ptrdiff_t valid_lens_stride;       // 0: all rows share one length
+  std::size_t num_columns;           // written in full: 0 at and beyond a row's valid length
+  const std::int32_t* valid_lens;    // row r: valid_lens[r * valid_lens_stride]; nullptr: num_columns
+  std::ptrdiff_t valid_lens_stride;  // 0: all rows share one length
 };
 
 struct MaskedSoftmaxKernels {

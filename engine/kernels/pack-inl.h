@@ -22,8 +22,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// panel[k][j] = key[j][k] - center[k]: a transposition, written down a column of the panel. A panel of 64 keys of size 64 is
-// 16 KiB, so the strided stores stay in L1; packing is below 3 % of a tile's products from 64 queries on.
+// panel[k][j] = key[j][k] - center[k]: a transposition, written down a column of the panel. A panel of 64 keys of size
+// 64 is 16 KiB, so the strided stores stay in L1; packing is below 3 % of a tile's products from 64 queries on.
 template <class D>
 void PackKeys(D d, const PackKeysArgs& args) {
   const std::size_t width = PanelWidth(d);
@@ -57,8 +57,8 @@ void PackKeys(D d, const PackKeysArgs& args) {
   }
 }
 
-// panel[j][n] = value[j][n]: rows copied in pieces of a panel's width. x - x is 0 for finite x and NaN otherwise, so one sum
-// over all of them tells whether every value is finite.
+// panel[j][n] = value[j][n]: rows copied in pieces of a panel's width. x - x is 0 for finite x and NaN otherwise, so
+// one sum over all of them tells whether every value is finite.
 template <class D>
 bool PackValues(D d, const PackValuesArgs& args) {
   using V = hn::Vec<D>;

@@ -1,5 +1,5 @@
-// Copies that put a head's rows where the tile kernels want them. This is the only place where strided user rows are read on
-// the hot path, so guard-page safety of the fused paths rests here.
+// Copies that put a head's rows where the tile kernels want them. This is the only place where strided user rows are
+// read on the hot path, so guard-page safety of the fused paths rests here.
 //
 // A panel is panel_width columns wide (a whole number of vectors, KernelSet::pack.panel_width) and as long as the inner
 // dimension: element (k, n) of panel p stands at p * panel_stride + k * panel_width + (n - p * panel_width).
@@ -15,20 +15,20 @@ struct PackKeysArgs {
   const float* keys;           // row j at keys + j * keys_stride, size elements
   std::ptrdiff_t keys_stride;  // elements, any
   std::size_t num_keys;
-  std::size_t size;            // D or U
-  const float* center;         // size elements subtracted from every key, or nullptr
-  bool half_norms;             // append a row k = size holding -|key - center|^2 / 2
-  float* panels;               // aligned; ceil(num_keys / panel_width) panels; columns beyond num_keys are set to 0
-  std::size_t panel_stride;    // (size + half_norms) * panel_width
+  std::size_t size;          // D or U
+  const float* center;       // size elements subtracted from every key, or nullptr
+  bool half_norms;           // append a row k = size holding -|key - center|^2 / 2
+  float* panels;             // aligned; ceil(num_keys / panel_width) panels; columns beyond num_keys are set to 0
+  std::size_t panel_stride;  // (size + half_norms) * panel_width
 };
 
 struct PackValuesArgs {
   const float* values;           // row j at values + j * values_stride, size elements
   std::ptrdiff_t values_stride;  // elements, any
   std::size_t num_values;
-  std::size_t size;              // Dv
-  float* panels;                 // aligned; ceil(size / panel_width) panels; columns beyond size are set to 0
-  std::size_t panel_stride;      // elements, at least num_values * panel_width
+  std::size_t size;          // Dv
+  float* panels;             // aligned; ceil(size / panel_width) panels; columns beyond size are set to 0
+  std::size_t panel_stride;  // elements, at least num_values * panel_width
 };
 
 struct PackQueriesArgs {
@@ -36,11 +36,11 @@ struct PackQueriesArgs {
   std::ptrdiff_t queries_stride;  // elements, any
   std::size_t num_queries;
   std::size_t size;
-  const float* center;            // subtracted before scaling, or nullptr
-  float scale;                    // packed = scale * (query - center)
-  bool append_scale;              // append an element of value scale: the partner of half_norms
-  float* packed;                  // row m at packed + m * packed_stride
-  std::ptrdiff_t packed_stride;   // elements
+  const float* center;           // subtracted before scaling, or nullptr
+  float scale;                   // packed = scale * (query - center)
+  bool append_scale;             // append an element of value scale: the partner of half_norms
+  float* packed;                 // row m at packed + m * packed_stride
+  std::ptrdiff_t packed_stride;  // elements
 };
 
 struct PackKernels {

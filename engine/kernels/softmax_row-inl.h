@@ -83,7 +83,7 @@ HWY_INLINE double ExpAndSum(D d, const float* s, float* p, size_t n, float shift
     simd::StoreTail(p0, d, p + j, n - j);
     simd::CompensatedAdd(d, p0, sum, lost);
   }
-  return simd::HorizontalSum(d, sum) - simd::HorizontalSum(d, lost);
+  return simd::HorizontalSum(d, sum, lost);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,10 +1,12 @@
-// C = A B by outer products: one element of A is broadcast against a panel row of B, so that no lane ever moves sideways.
+// C = A B by outer products: one element of A is broadcast against a panel row of B, so that no lane ever moves
+// sideways.
 //
 // Scalar step:  c[m][n] += a[m][k] * b[k][n]
-// Registers:    6 rows of A times kVectorsPerPanel vectors of B: 24 accumulators + 4 of B + 1 broadcast of 32 registers with
-//               AVX-512 and NEON, 12 + 2 + 1 of 16 with AVX2 and SSE. Six rows and two vectors are the 12 independent sums that
-//               cover 4 cycles of latency on 2 FMA ports with room to spare; four vectors amortise the broadcast further.
-//               bench: tile_product/*.
+// Registers:    6 rows of A times kVectorsPerPanel vectors of B: 24 accumulators + 4 of B + 1 broadcast of 32 registers
+// with
+//               AVX-512 and NEON, 12 + 2 + 1 of 16 with AVX2 and SSE. Six rows and two vectors are the 12 independent
+//               sums that cover 4 cycles of latency on 2 FMA ports with room to spare; four vectors amortise the
+//               broadcast further. bench: tile_product/*.
 #if defined(ATTEND_KERNELS_TILE_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
 #undef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
@@ -47,11 +49,11 @@ HWY_INLINE void StoreRow(D d, bool add, V c0, V c1, V c2, V c3, float* HWY_RESTR
   }
 }
 
-// kRows rows of A times one panel of B over one block of the inner dimension. Rows that do not exist (kRows < 6) compile away;
-// each existing row runs the same operations in the same order whatever kRows is.
+// kRows rows of A times one panel of B over one block of the inner dimension. Rows that do not exist (kRows < 6)
+// compile away; each existing row runs the same operations in the same order whatever kRows is.
 template <std::size_t kRows, class D>
 HWY_INLINE void MultiplyRows(D d, const float* HWY_RESTRICT a, std::ptrdiff_t a_stride, const float* HWY_RESTRICT b,
-                              std::size_t inner, bool add, float* HWY_RESTRICT c, std::ptrdiff_t c_stride) {
+                             std::size_t inner, bool add, float* HWY_RESTRICT c, std::ptrdiff_t c_stride) {
   static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d);
@@ -72,15 +74,15 @@ HWY_INLINE void MultiplyRows(D d, const float* HWY_RESTRICT a, std::ptrdiff_t a_
       b2 = hn::Load(d, b_row + 2 * lanes);
       b3 = hn::Load(d, b_row + 3 * lanes);
     }
-#define ATTEND_STEP(row, r0, r1, r2, r3)                                             \
-  if constexpr (kRows > row) {                                                       \
+#define ATTEND_STEP(row, r0, r1, r2, r3)                                                                             \
+  if constexpr (kRows > row) {                                                                                       \
     const V broadcast = hn::Set(d, a[static_cast<std::ptrdiff_t>(row) * a_stride + static_cast<std::ptrdiff_t>(k)]); \
-    r0 = hn::MulAdd(broadcast, b0, r0);                                              \
-    r1 = hn::MulAdd(broadcast, b1, r1);                                              \
-    if constexpr (kVectorsPerPanel > 2) {                                            \
-      r2 = hn::MulAdd(broadcast, b2, r2);                                            \
-      r3 = hn::MulAdd(broadcast, b3, r3);                                            \
-    }                                                                                \
+    r0 = hn::MulAdd(broadcast, b0, r0);                                                                              \
+    r1 = hn::MulAdd(broadcast, b1, r1);                                                                              \
+    if constexpr (kVectorsPerPanel > 2) {                                                                            \
+      r2 = hn::MulAdd(broadcast, b2, r2);                                                                            \
+      r3 = hn::MulAdd(broadcast, b3, r3);                                                                            \
+    }                                                                                                                \
   }
     ATTEND_STEP(0, c00, c01, c02, c03)
     ATTEND_STEP(1, c10, c11, c12, c13)
@@ -98,8 +100,8 @@ HWY_INLINE void MultiplyRows(D d, const float* HWY_RESTRICT a, std::ptrdiff_t a_
   if constexpr (kRows > 5) StoreRow(d, add, c50, c51, c52, c53, c + 5 * c_stride);
 }
 
-// Panel by panel, inner block by inner block, so that a block of B (128 x 64 floats = 32 KiB with AVX-512) stays in L1 while
-// all rows pass over it.
+// Panel by panel, inner block by inner block, so that a block of B (128 x 64 floats = 32 KiB with AVX-512) stays in L1
+// while all rows pass over it.
 template <class D>
 void MultiplyTile(D d, const TileProductArgs& args) {
   const std::size_t width = PanelWidth(d);
@@ -111,17 +113,30 @@ void MultiplyTile(D d, const TileProductArgs& args) {
       const bool add = args.accumulate || k > 0;
       std::size_t row = 0;
       const auto a_at = [&](std::size_t m) { return args.a + static_cast<std::ptrdiff_t>(m) * args.a_stride + k; };
-      const auto c_at = [&](std::size_t m) { return args.c + static_cast<std::ptrdiff_t>(m) * args.c_stride + panel * width; };
+      const auto c_at = [&](std::size_t m) {
+        return args.c + static_cast<std::ptrdiff_t>(m) * args.c_stride + panel * width;
+      };
       for (; row + kRowsPerStep <= args.num_rows; row += kRowsPerStep) {
         MultiplyRows<6>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
       }
       switch (args.num_rows - row) {
-        case 5: MultiplyRows<5>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride); break;
-        case 4: MultiplyRows<4>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride); break;
-        case 3: MultiplyRows<3>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride); break;
-        case 2: MultiplyRows<2>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride); break;
-        case 1: MultiplyRows<1>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride); break;
-        default: break;
+        case 5:
+          MultiplyRows<5>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          break;
+        case 4:
+          MultiplyRows<4>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          break;
+        case 3:
+          MultiplyRows<3>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          break;
+        case 2:
+          MultiplyRows<2>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          break;
+        case 1:
+          MultiplyRows<1>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          break;
+        default:
+          break;
       }
     }
   }

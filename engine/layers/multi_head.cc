@@ -48,17 +48,20 @@ MultiHeadParameters from_stems(const Parameters& parameters, const Stems& stems,
                               .b_v = bias(stems.v),
                               .b_o = bias(stems.o),
                               .w_v = parameters.find("w_v.weight")};
-  check_shapes(p, {stems.q + ".weight", stems.k + ".weight", stems.v + ".weight", stems.o + ".weight", stems.q + ".bias",
-                   stems.k + ".bias", stems.v + ".bias", stems.o + ".bias", detail::source_of(parameters) + ": "});
+  check_shapes(p,
+               {stems.q + ".weight", stems.k + ".weight", stems.v + ".weight", stems.o + ".weight", stems.q + ".bias",
+                stems.k + ".bias", stems.v + ".bias", stems.o + ".bias", detail::source_of(parameters) + ": "});
   return p;
 }
 
-// torch.nn.MultiheadAttention: one in_proj_weight (3E, E), or three where key or value sizes differ; one bias for all three.
+// torch.nn.MultiheadAttention: one in_proj_weight (3E, E), or three where key or value sizes differ; one bias for all
+// three.
 MultiHeadParameters from_torch(const Parameters& parameters) {
   const char* meaning = "a matrix of multi-head attention (torch.nn.MultiheadAttention names)";
   for (const char* unsupported : {"bias_k", "bias_v"}) {
     if (parameters.contains(unsupported)) {
-      fail(detail::source_of(parameters), ": ", unsupported, " is present, expected none: attend has no extra key and value rows");
+      fail(detail::source_of(parameters), ": ", unsupported,
+           " is present, expected none: attend has no extra key and value rows");
     }
   }
   MultiHeadParameters p;
@@ -91,14 +94,15 @@ MultiHeadParameters from_torch(const Parameters& parameters) {
   p.w_v = parameters.find("w_v.weight");
   const bool one = !packed.empty();
   check_shapes(p, {one ? "in_proj_weight" : "q_proj_weight", one ? "in_proj_weight" : "k_proj_weight",
-                   one ? "in_proj_weight" : "v_proj_weight", "out_proj.weight", "in_proj_bias", "in_proj_bias", "in_proj_bias",
-                   "out_proj.bias", detail::source_of(parameters) + ": "});
+                   one ? "in_proj_weight" : "v_proj_weight", "out_proj.weight", "in_proj_bias", "in_proj_bias",
+                   "in_proj_bias", "out_proj.bias", detail::source_of(parameters) + ": "});
   return p;
 }
 
 void check_additive_scoring(const MultiHeadParameters& p, std::int64_t num_heads, std::int64_t head_size) {
   if (p.w_v.empty()) {
-    fail("w_v.weight is missing, expected (", num_heads, ", ", head_size, ") for additive scoring in multi-head attention");
+    fail("w_v.weight is missing, expected (", num_heads, ", ", head_size,
+         ") for additive scoring in multi-head attention");
   }
   detail::check_parameter(p.w_v, "w_v.weight", {{"H", num_heads}, {"D", head_size}});
 }
@@ -110,7 +114,8 @@ std::shared_ptr<const detail::LayerImpl> build(const MultiHeadOptions& options, 
   const std::int64_t hidden = p.W_q.size(0), value_hidden = p.W_v.size(0);
   for (const std::int64_t size : {hidden, value_hidden}) {
     if (size % options.num_heads != 0) {
-      fail("num_heads is ", options.num_heads, ", expected a divisor of ", size, ", the rows of ", size == hidden ? "W_q" : "W_v");
+      fail("num_heads is ", options.num_heads, ", expected a divisor of ", size, ", the rows of ",
+           size == hidden ? "W_q" : "W_v");
     }
   }
   const bool additive = options.scoring == Scoring::kAdditive;
@@ -154,7 +159,8 @@ MultiHeadParameters MultiHeadParameters::from(const Parameters& parameters) {
   if (parameters.contains("self.query.weight")) {
     return from_stems(parameters, {"self.query", "self.key", "self.value", "output.dense"}, bert);
   }
-  if (parameters.contains("query.weight")) return from_stems(parameters, {"query", "key", "value", "output.dense"}, bert);
+  if (parameters.contains("query.weight"))
+    return from_stems(parameters, {"query", "key", "value", "output.dense"}, bert);
   fail(detail::source_of(parameters),
        ": no multi-head parameters, expected W_q.weight (textbook), in_proj_weight or q_proj_weight "
        "(torch.nn.MultiheadAttention), or query.weight (Hugging Face BERT); found ",

@@ -40,7 +40,8 @@ inline TensorView<const float> require(const Parameters& parameters, std::string
 }
 
 // Rank and sizes of a parameter. Throws Error naming it, what was found and what was expected.
-inline void check_parameter(const TensorView<const float>& tensor, const std::string& name, std::initializer_list<Axis> axes) {
+inline void check_parameter(const TensorView<const float>& tensor, const std::string& name,
+                            std::initializer_list<Axis> axes) {
   check_sizes(tensor, name.c_str(), axes);
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     if (tensor.size(axis) == 0) fail(name, " is ", to_string(tensor.sizes()), ", expected no zero size");

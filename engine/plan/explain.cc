@@ -14,7 +14,8 @@ std::string line(const std::string& what, const std::string& text) {
   return padded + text + "\n";
 }
 
-// 1234567 -> "1.23 M": three digits are what an estimate deserves. Ends in a space or in a prefix for the unit that follows.
+// 1234567 -> "1.23 M": three digits are what an estimate deserves. Ends in a space or in a prefix for the unit that
+// follows.
 std::string rounded(double value) {
   const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
   std::size_t prefix = 0;
@@ -41,7 +42,8 @@ std::string shape_text(const PlanImpl& plan) {
 
 std::string explain(const PlanImpl& plan) {
   const WorkspaceLayout& layout = plan.layout;
-  std::string text = std::string(plan.layer->name) + " attention, path " + plan.path + ", target " + plan.kernels->name + "\n";
+  std::string text =
+      std::string(plan.layer->name) + " attention, path " + plan.path + ", target " + plan.kernels->name + "\n";
   text += line("shape", shape_text(plan));
   for (const Reason& reason : plan.reasons) text += line(reason.what, reason.text);
   text += line("target", std::string(plan.kernels->name) + ": " + std::to_string(plan.kernels->pack.panel_width) +

@@ -44,7 +44,8 @@ void resolve_shape(PlanImpl& plan) {
       fail("queries have size ", shape.query_size, ", keys have ", shape.key_size, ": ", layer.name,
            " attention needs equal sizes; use additive or bilinear attention, whose parameters map one to the other");
     }
-    if (shape.query_size == 0) fail("query_size is 0, expected at least 1: ", layer.name, " attention has no parameters to take it from");
+    if (shape.query_size == 0)
+      fail("query_size is 0, expected at least 1: ", layer.name, " attention has no parameters to take it from");
   }
   shape.value_size = resolve_size(shape.value_size, layer.value_size, "value_size", layer.name);
   if (shape.value_size == 0) shape.value_size = shape.key_size;
@@ -94,7 +95,8 @@ void establish_facts(PlanImpl& plan) {
     case Score::kGaussian:
       plan.scale = static_cast<float>(1.0 / (static_cast<double>(layer.sigma) * static_cast<double>(layer.sigma)));
       break;
-    case Score::kAdditive: break;
+    case Score::kAdditive:
+      break;
   }
 }
 

@@ -26,19 +26,20 @@ enum class Pooling {
   kMaterialised,  // all scores of a row at once, softmax, then pooling: what returns attention weights
 };
 
-// The tile product sums blocks of 128 keys, and adds blocks to a row's accumulators one after another. Up to 64 additions their
-// rounding is below that of the blocks; from there on a second accumulator takes over, so that the contract's bound holds for
-// 65536 keys of equal weight too (9e-7 of the result without it, 2.3e-7 with it: tests/layers/long_keys_test.cc).
+// The tile product sums blocks of 128 keys, and adds blocks to a row's accumulators one after another. Up to 64
+// additions their rounding is below that of the blocks; from there on a second accumulator takes over, so that the
+// contract's bound holds for 65536 keys of equal weight too (9e-7 of the result without it, 2.3e-7 with it:
+// tests/layers/long_keys_test.cc).
 inline constexpr std::size_t kKeysPerLevel = 64 * kernels::kInnerBlock;
 
 // Byte offsets into the workspace, planned for the largest shape.
 struct WorkspaceLayout {
   // Shared by all workers.
-  std::size_t key_limits = 0;                       // int32 (B): keys that some query of the entry sees
-  std::size_t row_starts = 0;                       // int64 (B + 1): sums of key_limits, to number the visible key rows
-  std::size_t query = 0, key = 0, value = 0;        // projected rows, (B, M or N, size of the map)
-  std::size_t pooled = 0;                           // multi-head: (B, M, H * head_value_size), before the output map
-  std::size_t workers = 0, worker_bytes = 0;        // worker w at workers + w * worker_bytes
+  std::size_t key_limits = 0;                 // int32 (B): keys that some query of the entry sees
+  std::size_t row_starts = 0;                 // int64 (B + 1): sums of key_limits, to number the visible key rows
+  std::size_t query = 0, key = 0, value = 0;  // projected rows, (B, M or N, size of the map)
+  std::size_t pooled = 0;                     // multi-head: (B, M, H * head_value_size), before the output map
+  std::size_t workers = 0, worker_bytes = 0;  // worker w at workers + w * worker_bytes
   // Within a worker, while pooling.
   std::size_t packed_keys = 0, packed_values = 0, packed_queries = 0, scores = 0, accumulators = 0;
   std::size_t row_max = 0, row_sum = 0, row_lens = 0, tile_lens = 0;

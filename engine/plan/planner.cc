@@ -26,18 +26,24 @@ std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer
 }
 
 LayerChoice choose_layer(const ParametersPresent& present, std::int64_t query_size, std::int64_t key_size) {
+  if (present.multi_head) {
+    fail(
+        present.source.empty() ? "parameters" : present.source,
+        ": these are parameters of multi-head attention, expected W_q, W_k and w_v (additive) or W (bilinear); build a "
+        "multi-head layer, which needs num_heads");
+  }
   if (present.W_q && present.W_k && present.w_v) return LayerChoice::kAdditive;
   if (present.W) return LayerChoice::kBilinear;
   if (present.any) {
     fail(present.source.empty() ? "parameters" : present.source,
-         ": W_q, W_k and w_v (additive attention) or W (bilinear attention) expected, found",
-         present.W_q ? " W_q" : "", present.W_k ? " W_k" : "", present.w_v ? " w_v" : "",
+         ": W_q, W_k and w_v (additive attention) or W (bilinear attention) expected, found", present.W_q ? " W_q" : "",
+         present.W_k ? " W_k" : "", present.w_v ? " w_v" : "",
          present.W_q || present.W_k || present.w_v ? " alone" : " none of them");
   }
   if (query_size != key_size) {
     fail("queries have size ", query_size, ", keys have ", key_size,
-         ", and there are no parameters to map one to the other: give W_q, W_k and w_v for additive attention or W (", query_size,
-         ", ", key_size, ") for bilinear attention");
+         ", and there are no parameters to map one to the other: give W_q, W_k and w_v for additive attention or W (",
+         query_size, ", ", key_size, ") for bilinear attention");
   }
   return LayerChoice::kDot;
 }

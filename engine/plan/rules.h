@@ -5,8 +5,8 @@
 
 namespace attend::detail {
 
-// Chooses path, tiles and the split into work items from the facts, each with its reason. Throws Error for a forced path that
-// does not fit.
+// Chooses path, tiles and the split into work items from the facts, each with its reason. Throws Error for a forced
+// path that does not fit.
 void apply_rules(PlanImpl& plan);
 
 // Sizes the workspace for the chosen tiles and estimates the work.

@@ -66,7 +66,8 @@ Bound bind(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs) {
 
   if (!inputs.valid_lens.empty()) {
     if (plan.options.valid_lens == ValidLens::kNone) {
-      fail("valid_lens is ", to_string(inputs.valid_lens.sizes()), ", expected none: the plan was made with ValidLens::kNone");
+      fail("valid_lens is ", to_string(inputs.valid_lens.sizes()),
+           ", expected none: the plan was made with ValidLens::kNone");
     }
     if (plan.options.valid_lens == ValidLens::kPerBatch && inputs.valid_lens.rank() != 1) {
       fail("valid_lens is ", to_string(inputs.valid_lens.sizes()),
@@ -75,7 +76,8 @@ Bound bind(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs) {
     check_valid_lens(inputs.valid_lens, bound.batch, bound.num_queries, bound.num_keys);
   }
 
-  check_rows(outputs.output, "output", heads, bound.batch, num_heads, {"M", bound.num_queries}, {"Dv", plan.output_size});
+  check_rows(outputs.output, "output", heads, bound.batch, num_heads, {"M", bound.num_queries},
+             {"Dv", plan.output_size});
   check_written_strides(outputs.output, "output");
   const TensorView<float>& weights = outputs.attention_weights;
   if (!weights.empty()) {

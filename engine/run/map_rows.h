@@ -1,5 +1,5 @@
-// Applies a layer's maps to the rows of tensors, 64 rows at a time: queries, keys and values before pooling, the heads' results
-// after it.
+// Applies a layer's maps to the rows of tensors, 64 rows at a time: queries, keys and values before pooling, the heads'
+// results after it.
 #ifndef ATTEND_RUN_MAP_ROWS_H_
 #define ATTEND_RUN_MAP_ROWS_H_
 

@@ -25,7 +25,8 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
                    const TensorView<float>& output) {
   if (input.rank() == 4) {
     check_sizes(input, "input", {{"B"}, {"H"}, {"M"}, {"N"}});
-    check_sizes(output, "output", {{"B", input.size(0)}, {"H", input.size(1)}, {"M", input.size(2)}, {"N", input.size(3)}});
+    check_sizes(output, "output",
+                {{"B", input.size(0)}, {"H", input.size(1)}, {"M", input.size(2)}, {"N", input.size(3)}});
   } else {
     check_sizes(input, "input", {{"B"}, {"M"}, {"N"}});
     check_sizes(output, "output", {{"B", input.size(0)}, {"M", input.size(1)}, {"N", input.size(2)}});

@@ -13,7 +13,8 @@ namespace attend {
 
 void Plan::run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace, Executor& executor) const {
   if (workspace.size() < workspace_bytes()) {
-    fail("workspace has ", workspace.size(), " bytes, expected at least ", workspace_bytes(), ", the plan's workspace_bytes()");
+    fail("workspace has ", workspace.size(), " bytes, expected at least ", workspace_bytes(),
+         ", the plan's workspace_bytes()");
   }
   detail::run_plan(*impl_, inputs, outputs, workspace.data(), executor);
 }
@@ -34,7 +35,7 @@ std::int64_t Plan::weight_heads() const noexcept {
 }
 
 Workspace::Workspace(std::size_t bytes) : size_(bytes) {
-  owned_ = ::operator new(bytes, std::align_val_t{kAlignment});
+  owned_ = ::operator new (bytes, std::align_val_t{kAlignment});
   data_ = static_cast<std::byte*>(owned_);
 }
 
@@ -47,7 +48,7 @@ Workspace::Workspace(std::span<std::byte> memory) {
   }
 }
 
-Workspace::~Workspace() { ::operator delete(owned_, std::align_val_t{kAlignment}); }
+Workspace::~Workspace() { ::operator delete (owned_, std::align_val_t{kAlignment}); }
 
 Workspace::Workspace(Workspace&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),

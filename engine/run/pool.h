@@ -25,7 +25,8 @@ struct PoolJob {
   }
 };
 
-// Computes one item: a range of the queries of one head of one batch entry. worker: this worker's part of the workspace.
+// Computes one item: a range of the queries of one head of one batch entry. worker: this worker's part of the
+// workspace.
 void pool_item(const PoolJob& job, std::size_t item, std::byte* worker);
 
 }  // namespace attend::detail

@@ -80,11 +80,16 @@ void map_inputs(const Run& run, PoolJob& pool) {
   const auto* starts = run.part<const std::int64_t>(plan.layout.row_starts);
   std::array<MapJob, 3> jobs;
   std::size_t count = 0;
-  const auto add = [&](const matmul::Linear* map, const Rows<const float>& source, std::size_t offset, std::int64_t rows,
-                       std::int64_t head_size, const std::int64_t* numbering, Rows<const float>& seen) {
+  const auto add = [&](const matmul::Linear* map, const Rows<const float>& source, std::size_t offset,
+                       std::int64_t rows, std::int64_t head_size, const std::int64_t* numbering,
+                       Rows<const float>& seen) {
     if (map == nullptr) return;
     const Rows<float> destination = projected_rows(run, offset, rows, *map, head_size);
-    jobs[count++] = {.map = map, .source = source, .destination = destination, .starts = numbering, .rows_per_entry = rows,
+    jobs[count++] = {.map = map,
+                     .source = source,
+                     .destination = destination,
+                     .starts = numbering,
+                     .rows_per_entry = rows,
                      .batch = bound.batch};
     seen = read_only(destination);
   };
@@ -103,7 +108,8 @@ void concat_queries(const Run& run) {
   const auto bytes = static_cast<std::size_t>(plan.shape.query_size) * sizeof(float);
   run_items(run.executor, plan.options.threads, static_cast<std::size_t>(bound.batch * heads),
             [&](std::size_t item, std::size_t) {
-              const std::int64_t b = static_cast<std::int64_t>(item) / heads, h = static_cast<std::int64_t>(item) % heads;
+              const std::int64_t b = static_cast<std::int64_t>(item) / heads,
+                                 h = static_cast<std::int64_t>(item) % heads;
               for (std::int64_t m = 0; m < bound.num_queries; ++m) {
                 std::memcpy(bound.output.at(b, h, m) + plan.context_size, bound.queries.at(b, h, m), bytes);
               }
@@ -112,7 +118,8 @@ void concat_queries(const Run& run) {
 
 }  // namespace
 
-void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs, std::byte* workspace, Executor& executor) {
+void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs, std::byte* workspace,
+              Executor& executor) {
   const Bound bound = bind(plan, inputs, outputs);
   const Run run{plan, bound, workspace, executor};
   if (bound.batch == 0 || bound.num_queries == 0) return;
@@ -132,8 +139,12 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs
                .attention_weights = bound.attention_weights};
   map_inputs(run, pool);
 
-  MapJob output_job{.map = plan.output_map, .source = {}, .destination = bound.output, .starts = nullptr,
-                    .rows_per_entry = bound.num_queries, .batch = bound.batch};
+  MapJob output_job{.map = plan.output_map,
+                    .source = {},
+                    .destination = bound.output,
+                    .starts = nullptr,
+                    .rows_per_entry = bound.num_queries,
+                    .batch = bound.batch};
   if (plan.output_map != nullptr) {
     const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(plan.output_map->in_size());
     pool.output = {run.part<float>(plan.layout.pooled), bound.num_queries * size, plan.head_value_size, size};

@@ -9,9 +9,10 @@
 
 namespace attend::detail {
 
-// Plan::run behind its checks of the workspace: binds the views, then maps rows, pools heads and maps the result, each phase
-// one parallel loop.
-void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs, std::byte* workspace, Executor& executor);
+// Plan::run behind its checks of the workspace: binds the views, then maps rows, pools heads and maps the result, each
+// phase one parallel loop.
+void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs, std::byte* workspace,
+              Executor& executor);
 
 }  // namespace attend::detail
 

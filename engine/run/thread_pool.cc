@@ -45,8 +45,8 @@ int ThreadPool::available_threads() {
   return std::max(1, cpus);
 }
 
-// One loop at a time. A loop is a generation: workers wake when it changes, draw task numbers until none is left, and the
-// caller returns when the last task has.
+// One loop at a time. A loop is a generation: workers wake when it changes, draw task numbers until none is left, and
+// the caller returns when the last task has.
 struct ThreadPool::Impl {
   std::mutex one_loop;  // parallel_for calls take turns
   std::mutex mutex;

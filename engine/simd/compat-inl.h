@@ -37,20 +37,23 @@ HWY_INLINE float HorizontalMax(D d, V v) {
 #endif
 }
 
-// Sum of float lanes, added in double: a tree of float additions would lose up to log2(lanes) roundings, which alone
-// exceeds the 2e-7 that masked softmax may be wrong by. Goes through memory because swizzles do not exist on SCALAR; 20
-// to 30 cycles.
+// Sum of the lanes of sum - lost (a compensated sum, math-inl.h), in double: a tree of float additions would lose up to
+// log2(lanes) roundings, which alone exceeds the 2e-7 that masked softmax may be wrong by. Goes through memory because
+// swizzles do not exist on SCALAR; some 30 cycles.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE double HorizontalSum(D d, V v) {
+HWY_INLINE double HorizontalSum(D d, V sum, V lost) {
   const hn::ScalableTag<double> dd;
   const hn::Rebind<float, decltype(dd)> half;
-  HWY_ALIGN float lanes[hn::MaxLanes(D())];
-  hn::Store(v, d, lanes);
-  hn::Vec<decltype(dd)> sum = hn::Zero(dd);
+  HWY_ALIGN float sums[hn::MaxLanes(D())];
+  HWY_ALIGN float losses[hn::MaxLanes(D())];
+  hn::Store(sum, d, sums);
+  hn::Store(lost, d, losses);
+  hn::Vec<decltype(dd)> total = hn::Zero(dd);
   for (size_t i = 0; i < hn::Lanes(d); i += hn::Lanes(dd)) {
-    sum = hn::Add(sum, hn::PromoteTo(dd, hn::Load(half, lanes + i)));
+    const hn::Vec<decltype(dd)> part = hn::PromoteTo(dd, hn::Load(half, sums + i));
+    total = hn::Add(total, hn::Sub(part, hn::PromoteTo(dd, hn::Load(half, losses + i))));
   }
-  return hn::GetLane(hn::SumOfLanes(dd, sum));
+  return hn::GetLane(hn::SumOfLanes(dd, total));
 }
 
 // min(max(v, low), high), and NaN for NaN, which hn::Clamp does not promise.

@@ -23,7 +23,8 @@ inline void check_valid_lens(const TensorView<const std::int32_t>& lens, std::in
     for (std::int64_t m = 0; m < (per_query ? num_queries : 1); ++m) {
       const std::int32_t len = per_query ? *lens.at(b, m) : *lens.at(b);
       if (len >= 0 && len <= num_keys) continue;
-      if (per_query) fail("valid_lens[", b, ", ", m, "] is ", len, ", expected 0 to ", num_keys, ", the number of keys");
+      if (per_query)
+        fail("valid_lens[", b, ", ", m, "] is ", len, ", expected 0 to ", num_keys, ", the number of keys");
       fail("valid_lens[", b, "] is ", len, ", expected 0 to ", num_keys, ", the number of keys");
     }
   }

@@ -23,7 +23,8 @@
 //     cannot fail. Layers, plans and executors may be shared between threads; a workspace serves one run at a time. No
 //     handle is destroyed while a call uses it. A plan keeps what it needs of its layer, which may be destroyed first.
 //   Thread-safety and allocation: all functions are thread-safe under these rules; there is no global or thread-local
-//     state. Create functions and text allocate; attend_run does not, unless it fails.
+//     state. Create functions and text allocate; attend_run does not, unless it fails
+//     (oneDNN, which projections go through, makes small allocations of its own).
 //   Text out: buffer gets as much as fits its capacity with a final zero byte, length (may be NULL) the bytes of the
 //     whole text without that byte, so capacity length + 1 holds all of it. buffer may be NULL when capacity is 0.
 //   Errors: a status, and in the attend_error, which may be NULL, the message of the C++ exception. A required pointer

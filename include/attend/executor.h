@@ -17,8 +17,8 @@ namespace attend {
 class TaskRef {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, TaskRef>)
-  TaskRef(F&& f) noexcept  // NOLINT(google-explicit-constructor): made to be passed a lambda
+  requires(!std::is_same_v<std::remove_cvref_t<F>, TaskRef>) TaskRef(F&& f)
+  noexcept  // NOLINT(google-explicit-constructor): made to be passed a lambda
       : object_(const_cast<void*>(static_cast<const void*>(&f))),
         call_([](void* object, std::size_t task) { (*static_cast<std::remove_reference_t<F>*>(object))(task); }) {}
 

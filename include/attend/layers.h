@@ -1,14 +1,16 @@
-// The five layers: parameters + plan + run. Inference only: dropout, where a paper or framework has it, is the identity.
+// The five layers: parameters + plan + run. Inference only: dropout, where a paper or framework has it, is the
+// identity.
 //
 // Simplest correct call:
 //     attend::DotAttention layer;
 //     auto plan = layer.plan({.batch = 2, .num_queries = 1, .num_keys = 10, .query_size = 2, .value_size = 4});
 // Recommended for trained weights:
-//     attend::MultiHeadAttention layer({.num_heads = 8}, attend::io::load("layer.safetensors", "encoder.0.self_attn."));
+//     attend::MultiHeadAttention layer({.num_heads = 8}, attend::io::load("layer.safetensors",
+//     "encoder.0.self_attn."));
 //
 // Layers are immutable values: copying one shares its packed weights, and any number of threads may plan and run it.
-// Parameter matrices have PyTorch's shapes, (output size, input size). They are packed while the layer is built; what was
-// passed in is not needed afterwards.
+// Parameter matrices have PyTorch's shapes, (output size, input size). They are packed while the layer is built; what
+// was passed in is not needed afterwards.
 #ifndef ATTEND_LAYERS_H_
 #define ATTEND_LAYERS_H_
 
@@ -30,10 +32,10 @@ struct AdditiveParameters {
   TensorView<const float> w_v{};  // (1, U) or (U)
   TensorView<const float> b_q{};  // (U), optional
   TensorView<const float> b_k{};  // (U), optional
-  // From a checkpoint: W_q.weight, W_k.weight, w_v.weight and optional W_q.bias, W_k.bias. A w_v.bias is accepted and has no
-  // effect: it moves all scores of a row alike, which softmax cancels.
-  // Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected. The views refer
-  // to parameters, which must outlive them.
+  // From a checkpoint: W_q.weight, W_k.weight, w_v.weight and optional W_q.bias, W_k.bias. A w_v.bias is accepted and
+  // has no effect: it moves all scores of a row alike, which softmax cancels. Errors: a missing or mis-shaped tensor is
+  // an Error that names it, what was found and what was expected. The views refer to parameters, which must outlive
+  // them.
   static AdditiveParameters from(const Parameters& parameters);
 };
 
@@ -52,18 +54,18 @@ enum class Scoring {
 
 // Parameters of multi-head attention. Query, key and value sizes may all differ.
 struct MultiHeadParameters {
-  TensorView<const float> W_q{};  // (H*D, Dq)
-  TensorView<const float> W_k{};  // (H*D, Dk)
-  TensorView<const float> W_v{};  // (H*Dh, Dv)
-  TensorView<const float> W_o{};  // (output size, H*Dh)
+  TensorView<const float> W_q{};                       // (H*D, Dq)
+  TensorView<const float> W_k{};                       // (H*D, Dk)
+  TensorView<const float> W_v{};                       // (H*Dh, Dv)
+  TensorView<const float> W_o{};                       // (output size, H*Dh)
   TensorView<const float> b_q{}, b_k{}, b_v{}, b_o{};  // optional, one element per row of the matrix
-  TensorView<const float> w_v{};                 // (H, D), Scoring::kAdditive only
+  TensorView<const float> w_v{};                       // (H, D), Scoring::kAdditive only
   // From a checkpoint, by the names of the textbook (W_q.weight, W_k.weight, W_v.weight, W_o.weight, biases), of
-  // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias) or of
-  // Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.). Per-head additive scoring adds
-  // w_v.weight (H, D).
-  // Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected, as is a feature
-  // this library does not have (bias_k, bias_v of torch). The views refer to parameters, which must outlive them.
+  // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias) or
+  // of Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.). Per-head additive scoring
+  // adds w_v.weight (H, D). Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what
+  // was expected, as is a feature this library does not have (bias_k, bias_v of torch). The views refer to parameters,
+  // which must outlive them.
   static MultiHeadParameters from(const Parameters& parameters);
 };
 
@@ -124,7 +126,8 @@ class DotAttention : public Attention {
   explicit DotAttention(const DotOptions& options = {});
 };
 
-// score(q, k) = scale * q^T W k, scale = 1 by default. One projection, of the queries or of the keys, whichever costs less.
+// score(q, k) = scale * q^T W k, scale = 1 by default. One projection, of the queries or of the keys, whichever costs
+// less.
 //   Source: Luong, Pham, Manning 2015 (arXiv:1508.04025), equation 8, "general".
 class BilinearAttention : public Attention {
  public:
@@ -134,16 +137,17 @@ class BilinearAttention : public Attention {
 };
 
 // score(q, k) = -|q - k|^2 / (2 sigma^2)
-//   Computed as a dot product with a per-key bias, |q|^2 being the same for all keys of a row; queries and keys are first
-//   moved so that key 0 lies at the origin, which bounds the rounding by max|score| however far from 0 the data lies.
-//   Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
+//   Computed as a dot product with a per-key bias, |q|^2 being the same for all keys of a row; queries and keys are
+//   first moved so that key 0 lies at the origin, which bounds the rounding by max|score| however far from 0 the data
+//   lies. Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
 class GaussianAttention : public Attention {
  public:
   explicit GaussianAttention(const GaussianOptions& options = {});
 };
 
-// Per head h: score = scale * (W_q q)_h . (W_k k)_h, or w_v[h] . tanh((W_q q)_h + (W_k k)_h); heads pool (W_v v)_h, and W_o
-// maps them, side by side, to the output. Heads are strided views of the projections; none is ever copied.
+// Per head h: score = scale * (W_q q)_h . (W_k k)_h, or w_v[h] . tanh((W_q q)_h + (W_k k)_h); heads pool (W_v v)_h, and
+// W_o maps them, side by side, to the output. Heads are strided views of the projections; none is ever copied. The
+// heads of a row without valid keys are 0, so its output is W_o's bias, or 0 where there is none.
 //   Source: Vaswani et al. 2017, section 3.2.2.
 class MultiHeadAttention : public Attention {
  public:

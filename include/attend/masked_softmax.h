@@ -18,16 +18,17 @@ struct MaskedSoftmaxOptions {
 };
 
 // output[b, m, j] = exp(input[b, m, j]) / sum over valid j' of exp(input[b, m, j'])  for j < len, else 0.
-//   Shapes: input and output (B, M, N), or (B, H, M, N); valid_lens (B) or (B, M), int32, 0 <= len <= N, or not given (all
+//   Shapes: input and output (B, M, N), or (B, H, M, N); valid_lens (B) or (B, M), int32, 0 <= len <= N, or not given
+//   (all
 //     valid). Strides in elements; the innermost is 1, the others are free.
 //   Aliasing: output may be input itself (same data and strides); any other overlap is undefined.
 //   Special values: a row with len 0 is 0. The maximum is subtracted, so large scores do not overflow. -inf weighs 0; a
-//     row whose valid scores are all -inf is 0. A NaN or +inf among the valid scores makes the row's valid part NaN. What
-//     lies at or beyond len is never read.
-//   Error bound: within 2e-7 of the exact softmax of the given f32 scores, rows sum to 1 within 1e-6; the sum is compensated.
-//   Thread-safe; allocates nothing (the executor may). Same bits for any executor.
-//   Errors: Error before any output changes, naming the argument, what it was and what was expected.
-//   Source: Dive into Deep Learning, 11.3.1.
+//     row whose valid scores are all -inf is 0. A NaN or +inf among the valid scores makes the row's valid part NaN.
+//     What lies at or beyond len is never read.
+//   Error bound: within 2e-7 of the exact softmax of the given f32 scores, rows sum to 1 within 1e-6; the sum is
+//   compensated. Thread-safe; allocates nothing (the executor may). Same bits for any executor. Errors: Error before
+//   any output changes, naming the argument, what it was and what was expected. Source: Dive into Deep
+//   Learning, 11.3.1.
 void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens, TensorView<float> output,
                     const MaskedSoftmaxOptions& options = {});
 

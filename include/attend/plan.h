@@ -4,8 +4,8 @@
 //     auto plan = layer.plan({.batch = 8, .num_queries = 128, .num_keys = 128});
 //     attend::Workspace workspace(plan);
 //     plan.run({.queries = q, .keys = k, .values = v, .valid_lens = lens}, {.output = out}, workspace);
-// Recommended in a service: plan once for the largest request with {.threads = n}, keep one Workspace per concurrent run and
-// one Executor for the process, and log plan.explain() at start-up.
+// Recommended in a service: plan once for the largest request with {.threads = n}, keep one Workspace per concurrent
+// run and one Executor for the process, and log plan.explain() at start-up.
 #ifndef ATTEND_PLAN_H_
 #define ATTEND_PLAN_H_
 
@@ -28,8 +28,8 @@ struct Shape {
   std::int64_t batch = 1;        // B
   std::int64_t num_queries = 1;  // M, per batch entry
   std::int64_t num_keys = 1;     // N, key-value pairs per batch entry
-  // Elements per row. 0 takes what the layer's parameters say; dot and gaussian have none, so query_size is needed there
-  // (key_size then equals it) and value_size 0 means key_size. additive, bilinear: value_size 0 means key_size.
+  // Elements per row. 0 takes what the layer's parameters say; dot and gaussian have none, so query_size is needed
+  // there (key_size then equals it) and value_size 0 means key_size. additive, bilinear: value_size 0 means key_size.
   std::int64_t query_size = 0;  // Dq
   std::int64_t key_size = 0;    // Dk
   std::int64_t value_size = 0;  // Dv
@@ -46,7 +46,8 @@ enum class ValidLens {
 };
 
 struct PlanOptions {
-  // The most tasks a run may use at once. It sizes the workspace and never changes a result: the same bits for any number.
+  // The most tasks a run may use at once. It sizes the workspace and never changes a result: the same bits for any
+  // number.
   int threads = 1;
   Target target = Target::best();
   // Runs will ask for attention_weights.
@@ -54,8 +55,8 @@ struct PlanOptions {
   // Luong's attentional concat: each output row is [context; query], value_size + query_size elements.
   bool concat_queries = false;
   ValidLens valid_lens = ValidLens::kAny;
-  // Empty: the planner's rules choose. Otherwise one of the names that explain() prints as candidates, such as "dot/fused":
-  // for tests and measurements. An unknown or unfit name is an Error that lists the fit ones.
+  // Empty: the planner's rules choose. Otherwise one of the names that explain() prints as candidates, such as
+  // "dot/fused": for tests and measurements. An unknown or unfit name is an Error that lists the fit ones.
   std::string path{};
 };
 
@@ -86,18 +87,22 @@ class Plan {
   explicit Plan(std::shared_ptr<const detail::PlanImpl> impl) : impl_(std::move(impl)) {}
 
   // Computes output = softmax(score(queries, keys)) values, row by row over each row's valid keys.
-  //   Shapes: as in Inputs and Outputs; each of B, M, N at most what was planned for. Innermost strides are 1, all other
+  //   Shapes: as in Inputs and Outputs; each of B, M, N at most what was planned for. Innermost strides are 1, all
+  //   other
   //     strides are free (negative and zero too where reading), in elements.
   //   Aliasing: output and attention_weights overlap neither each other nor any input; overlap is undefined. Inputs may
   //     overlap each other. No alignment is asked for.
-  //   Special values: a row without valid keys gives output and weights 0; a NaN or +inf in a valid score makes that row
+  //   Special values: a row without valid keys gives output and weights 0; a NaN or +inf in a valid score makes that
+  //   row
   //     NaN; a -inf score weighs 0 (all -inf: the row is 0). Keys and values at or beyond a row's valid length do not
   //     influence it, and those that no row sees are never read.
-  //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact result
-  //     for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its projections.
+  //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact
+  //   result
+  //     for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its
+  //     projections.
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
-  //     nothing itself (the executor may; oneDNN, which projections go through, makes some small allocations of its own in
-  //     every call), starts no threads. The same bits for every executor, number of threads and batch composition.
+  //     nothing itself (the executor may; oneDNN, which projections go through, makes some small allocations of its own
+  //     in every call), starts no threads. The same bits for every executor, number of threads and batch composition.
   //   Errors: Error before any output changes, for every mismatch of shapes, strides, lengths or workspace size.
   void run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace, Executor& executor) const;
   // The same on the calling thread alone.
@@ -115,7 +120,8 @@ class Plan {
   const Shape& shape() const noexcept;
   // Elements of one output row: value_size or num_hiddens, + query_size with concat_queries.
   std::int64_t output_size() const noexcept;
-  // Heads that the attention weights are given for; 0 when they are (B, M, N).
+  // Heads that the attention weights are given for; 0 when they are (B, M, N). (Where Shape::num_heads is 1, views of a
+  // run with an axis of one head have weights (B, 1, M, N).)
   std::int64_t weight_heads() const noexcept;
 
  private:

@@ -1,7 +1,8 @@
 // Instruction sets as values: list them, name them, force one.
 //
 // Simplest use: nothing, every plan takes Target::best().
-// Recommended for tests and benchmarks: for (attend::Target t : attend::Target::available()) layer.plan(shape, {.target = t});
+// Recommended for tests and benchmarks: for (attend::Target t : attend::Target::available()) layer.plan(shape, {.target
+// = t});
 #ifndef ATTEND_TARGET_H_
 #define ATTEND_TARGET_H_
 
@@ -23,7 +24,8 @@ class Target {
   static Target best();
   // All of them, best first. Never empty: the last is the portable fallback.
   static std::vector<Target> available();
-  // By name ("AVX2"; case does not matter). Throws Error for an unknown or unavailable name, listing the available ones.
+  // By name ("AVX2"; case does not matter). Throws Error for an unknown or unavailable name, listing the available
+  // ones.
   static Target from_name(std::string_view name);
 
   // "AVX3", "AVX2", "SSE4", "SSSE3", "SCALAR", ...: Highway's names.

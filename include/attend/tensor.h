@@ -24,7 +24,8 @@ struct BasicTensor {
 using Tensor = BasicTensor<float>;
 using LengthsTensor = BasicTensor<std::int32_t>;
 
-// Named tensors, as loaded from a checkpoint: "W_q.weight" -> (U, Dq). Layers look their parameters up by the usual names.
+// Named tensors, as loaded from a checkpoint: "W_q.weight" -> (U, Dq). Layers look their parameters up by the usual
+// names.
 class Parameters {
  public:
   Parameters() = default;

@@ -58,8 +58,8 @@ class TensorView {
 
   // A view of mutable data serves wherever a read-only one is asked for.
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  constexpr TensorView(const TensorView<U>& other)  // NOLINT(google-explicit-constructor): const is always safe to add
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) constexpr TensorView(
+      const TensorView<U>& other)  // NOLINT(google-explicit-constructor): const is always safe to add
       : data_(other.data()), rank_(other.rank()), sizes_(other.sizes_array()), strides_(other.strides_array()) {}
 
   constexpr T* data() const noexcept { return data_; }
@@ -97,11 +97,14 @@ class TensorView {
   constexpr const std::array<std::int64_t, kMaxRank>& strides_array() const noexcept { return strides_; }
 
  private:
-  constexpr std::size_t index(int axis) const noexcept { return static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis); }
+  constexpr std::size_t index(int axis) const noexcept {
+    return static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis);
+  }
 
   void set_sizes(std::span<const std::int64_t> sizes) {
     if (sizes.size() > static_cast<std::size_t>(kMaxRank)) {
-      throw Error("TensorView: " + std::to_string(sizes.size()) + " axes, expected at most " + std::to_string(kMaxRank));
+      throw Error("TensorView: " + std::to_string(sizes.size()) + " axes, expected at most " +
+                  std::to_string(kMaxRank));
     }
     rank_ = static_cast<int>(sizes.size());
     std::int64_t elements = 1;
@@ -140,7 +143,8 @@ template <class T>
 TensorView<T> split_heads(TensorView<T> view, std::int64_t num_heads);
 
 // (B, H, N, D) seen as (B, N, H*D): the inverse of split_heads, again without moving an element.
-//   Errors: Error unless rank is 4 and the heads of a row lie side by side (head stride == D), as split_heads left them.
+//   Errors: Error unless rank is 4 and the heads of a row lie side by side (head stride == D), as split_heads left
+//   them.
 template <class T>
 TensorView<T> merge_heads(TensorView<T> view);
 

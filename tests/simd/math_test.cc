@@ -58,7 +58,7 @@ double CompensatedSum(const float* x, std::size_t n) {
   using V = hn::Vec<decltype(d)>;
   V sum = hn::Zero(d), lost = hn::Zero(d);
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) CompensatedAdd(d, hn::LoadU(d, x + i), sum, lost);
-  return HorizontalSum(d, sum) - HorizontalSum(d, lost);
+  return HorizontalSum(d, sum, lost);
 }
 
 float Largest(const float* x) {

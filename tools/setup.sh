@@ -1,0 +1,46 @@
+# Sourced by demo.sh and test.sh: finds the repository, installs what is missing, configures and builds.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+jobs=$(nproc 2>/dev/null || echo 2)
+
+# Debian 12's names. Core: libdnnl-dev, libhwy-dev. Tools: the next four. Tests: doctest-dev. Benchmarks: libbenchmark-dev.
+packages=(g++ cmake ninja-build libdnnl-dev libhwy-dev
+          nlohmann-json3-dev zlib1g-dev libcli11-dev libpng-dev
+          doctest-dev libbenchmark-dev)
+
+say() { printf '\n== %s\n' "$*"; }
+
+install_missing() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "not a Debian system: taking it that these or their like are installed: ${packages[*]}"
+    return 0
+  fi
+  local missing=() package
+  for package in "${packages[@]}"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then
+    echo "packages: all there"
+    return 0
+  fi
+  local as_root=()
+  if ((EUID != 0)); then
+    if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+      as_root=(sudo)
+    else
+      echo "these packages are missing, and installing needs root; please run:" >&2
+      echo "    sudo apt-get install ${missing[*]}" >&2
+      return 1
+    fi
+  fi
+  say "installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# build PRESET: configure and build one preset of CMakePresets.json.
+build() {
+  say "building preset $1 in build/$1 with $jobs jobs"
+  (cd "$root" && cmake --preset "$1" --log-level=WARNING >/dev/null && cmake --build --preset "$1" -j "$jobs")
+}
