@@ -215,6 +215,7 @@ std::size_t next_count(const std::vector<RowsPrimitive>& primitives, std::size_t
 void Linear::prepare_for(int num_calls) const {
   // All that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.
   std::vector<std::unique_ptr<CallSlot>> slots;
+  slots.reserve(static_cast<std::size_t>(num_calls));
   for (int i = 0; i < num_calls; ++i) slots.push_back(impl_->take_slot());
   for (std::unique_ptr<CallSlot>& slot : slots) impl_->put_back(std::move(slot));
 }

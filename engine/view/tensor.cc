@@ -4,6 +4,7 @@
 
 namespace attend {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): both are moved into the map
 void Parameters::insert(std::string name, Tensor tensor) {
   const auto [place, inserted] = tensors_.try_emplace(std::move(name), std::move(tensor));
   if (!inserted) fail(source_.empty() ? "parameters" : source_, ": two tensors are named ", place->first);

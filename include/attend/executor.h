@@ -16,9 +16,9 @@ namespace attend {
 // A reference to a callable void(size_t task), valid while that callable lives. Allocates nothing.
 class TaskRef {
  public:
-  template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, TaskRef>) TaskRef(F&& f)
-  noexcept  // NOLINT(google-explicit-constructor): made to be passed a lambda
+  template <class F, class = std::enable_if_t<!std::is_same_v<std::remove_cvref_t<F>, TaskRef>>>
+  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): made to be passed a lambda
+  TaskRef(F&& f) noexcept
       : object_(const_cast<void*>(static_cast<const void*>(&f))),
         call_([](void* object, std::size_t task) { (*static_cast<std::remove_reference_t<F>*>(object))(task); }) {}
 

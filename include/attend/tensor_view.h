@@ -57,9 +57,9 @@ class TensorView {
   }
 
   // A view of mutable data serves wherever a read-only one is asked for.
-  template <class U>
-  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) constexpr TensorView(
-      const TensorView<U>& other)  // NOLINT(google-explicit-constructor): const is always safe to add
+  template <class U, class = std::enable_if_t<std::is_same_v<const U, T> && !std::is_same_v<U, T>>>
+  // NOLINTNEXTLINE(google-explicit-constructor): const is always safe to add
+  constexpr TensorView(const TensorView<U>& other)
       : data_(other.data()), rank_(other.rank()), sizes_(other.sizes_array()), strides_(other.strides_array()) {}
 
   constexpr T* data() const noexcept { return data_; }
