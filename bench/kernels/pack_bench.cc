@@ -19,11 +19,9 @@ struct PackCase {
   const char* name;
   std::size_t rows, size, stride;
 };
-constexpr PackCase kKeysAndValues[] = {{"n512_d64", 512, 64, 768},
-                                       {"n512_d128", 512, 128, 1536},
-                                       {"n512_d64_stride4096", 512, 64, 4096},
-                                       {"n32_d64", 32, 64, 512},
-                                       {"n512_u256", 512, 256, 256}};
+constexpr PackCase kKeysAndValues[] = {
+    {"n512_d64", 512, 64, 768}, {"n512_d128", 512, 128, 1536}, {"n512_d64_stride4096", 512, 64, 4096},
+    {"n32_d64", 32, 64, 512},   {"n37_d61", 37, 61, 512},      {"n512_u256", 512, 256, 256}};
 constexpr PackCase kQueries[] = {{"m48_d64", 48, 64, 768}, {"m1_d128", 1, 128, 4096}};
 
 // The panels of rows x size elements, whichever of the two runs along the panel.

@@ -1,0 +1,126 @@
+// Rows become columns, a vector's worth of rows at a time. Moves bits only.
+//
+// The vector is first filled so that 4x4 transpositions inside 128-bit blocks are all there is to do: block b of the
+// i-th of four vectors is four elements of row 4 b + i. With 16 lanes that is 8 shuffles and 12 insertions for four
+// columns, the insertions mostly folded into loads; whole rows and a 16x16 network would need 16 shuffles.
+#if defined(ATTEND_SIMD_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_SIMD_TRANSPOSE_INL_H_
+#undef ATTEND_SIMD_TRANSPOSE_INL_H_
+#else
+#define ATTEND_SIMD_TRANSPOSE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/simd/compat-inl.h"
+#include "engine/simd/tail-inl.h"
+
+// Evaluated where used. SCALAR has no swizzles, SVE and RVV have no vector size to unroll for.
+#ifndef ATTEND_TRANSPOSES_IN_REGISTERS
+#define ATTEND_TRANSPOSES_IN_REGISTERS (!ATTEND_TARGET_IS_EMULATED && !HWY_HAVE_SCALABLE)
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+namespace transpose {
+
+// Four columns of at most a vector of rows; load[row] is the 128-bit block of one row.
+struct WholeRows {
+  const float* from;
+  std::ptrdiff_t stride;
+
+  HWY_INLINE hn::Vec<hn::Full128<float>> operator[](size_t row) const {
+    return hn::LoadU(hn::Full128<float>(), from + static_cast<std::ptrdiff_t>(row) * stride);
+  }
+};
+
+// The same where rows or columns end: zeros beyond either, which are not read.
+struct EndingRows {
+  const float* from;
+  std::ptrdiff_t stride;
+  size_t num_rows;
+  size_t num_columns;
+
+  HWY_INLINE hn::Vec<hn::Full128<float>> operator[](size_t row) const {
+    const hn::Full128<float> d;
+    if (row >= num_rows) return hn::Zero(d);
+    const float* p = from + static_cast<std::ptrdiff_t>(row) * stride;
+    return num_columns >= 4 ? hn::LoadU(d, p) : LoadTail(d, p, num_columns);
+  }
+};
+
+// Block b is load[row + 4 b].
+template <class D, class Rows>
+HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& load, size_t row) {
+  constexpr size_t kLanes = hn::MaxLanes(D());
+  if constexpr (kLanes == 4) {
+    (void)d;
+    return load[row];
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, GatherBlocks(half, load, row + kLanes / 2), GatherBlocks(half, load, row));
+  }
+}
+
+// to[k * to_stride + row] = load[row][k] for the first num_columns <= 4 values of k and a vector of rows.
+template <class D, class Rows>
+HWY_INLINE void FourColumns(D d, const Rows& load, size_t num_columns, float* HWY_RESTRICT to, size_t to_stride) {
+  using V = hn::Vec<D>;
+  const hn::Repartition<uint64_t, D> pairs;  // not double: 32-bit Arm has none
+  using P = hn::Vec<decltype(pairs)>;
+  const V row0 = GatherBlocks(d, load, 0), row1 = GatherBlocks(d, load, 1);
+  const V row2 = GatherBlocks(d, load, 2), row3 = GatherBlocks(d, load, 3);
+  // In each block: 0[0] 1[0] 0[1] 1[1], then 2[0] 3[0] 2[1] 3[1], and the same of elements 2 and 3.
+  const P lower01 = hn::BitCast(pairs, hn::InterleaveLower(d, row0, row1));
+  const P lower23 = hn::BitCast(pairs, hn::InterleaveLower(d, row2, row3));
+  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, lower01, lower23)), d, to);
+  if (num_columns > 1) hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, lower01, lower23)), d, to + to_stride);
+  if (num_columns <= 2) return;
+  const P upper01 = hn::BitCast(pairs, hn::InterleaveUpper(d, row0, row1));
+  const P upper23 = hn::BitCast(pairs, hn::InterleaveUpper(d, row2, row3));
+  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, upper01, upper23)), d, to + 2 * to_stride);
+  if (num_columns > 3) hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, upper01, upper23)), d, to + 3 * to_stride);
+}
+
+}  // namespace transpose
+#endif  // ATTEND_TRANSPOSES_IN_REGISTERS
+
+// to[k * to_stride + row] = from[row * from_stride + k] for row < num_rows <= Lanes(d) and k < num_columns; reads
+// nothing else. Writes whole vectors: to[k * to_stride + row] is unspecified for num_rows <= row < Lanes(d). `to` is
+// aligned and to_stride a multiple of Lanes(d).
+template <class D>
+HWY_INLINE void TransposeRows(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows, size_t num_columns,
+                              float* HWY_RESTRICT to, size_t to_stride) {
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+  size_t k = 0;
+  if (num_rows == hn::Lanes(d)) {
+    for (; k + 4 <= num_columns; k += 4) {
+      transpose::FourColumns(d, transpose::WholeRows{from + k, from_stride}, 4, to + k * to_stride, to_stride);
+    }
+  }
+  for (; k < num_columns; k += 4) {
+    const size_t left = num_columns - k;
+    const transpose::EndingRows rows{from + k, from_stride, num_rows, left};
+    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride);
+  }
+#else
+  (void)d;
+  for (size_t row = 0; row < num_rows; ++row) {
+    const float* HWY_RESTRICT p = from + static_cast<std::ptrdiff_t>(row) * from_stride;
+    for (size_t k = 0; k < num_columns; ++k) to[k * to_stride + row] = p[k];
+  }
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTEND_SIMD_TRANSPOSE_INL_H_
