@@ -27,7 +27,7 @@ namespace simd = attend::HWY_NAMESPACE;
 static constexpr size_t kTermsPerBlock = 8;
 
 // s = sum_u w_u tanh(q_u + k_u) for one query and one vector of keys. 0.29 ns per element on AVX3 and 0.38 on AVX2
-// (bench additive_score/m128_n512_u256, Emerald Rapids). One tanh at a time: the terms depend on each other only
+// (bench additive_rational/m128_n512_u256, Emerald Rapids). One tanh at a time: the terms depend on each other only
 // through the last addition, so the CPU overlaps them by itself. Two terms over a common denominator, hence half the
 // divisions, gained 4 % on AVX3 and lost 3 % on AVX2: not worth its two roundings.
 template <class D>

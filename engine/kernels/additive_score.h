@@ -1,5 +1,8 @@
 // Scores of a tile of additive attention: s[m][j] = sum_u w[u] tanh(q[m][u] + k[j][u]), for given pre-activations q =
 // W_q query and k = W_k key. The (M, N, U) tensor exists only in registers.
+//
+// Two kernels with the same results to 4e-7 sum|w|: direct takes tanh of each sum; factored takes the exponentials of
+// its rows beforehand and is some four times as fast.
 #ifndef ATTEND_KERNELS_ADDITIVE_SCORE_H_
 #define ATTEND_KERNELS_ADDITIVE_SCORE_H_
 
@@ -21,10 +24,76 @@ struct AdditiveScoreArgs {
   std::size_t num_hiddens;
 };
 
+// How factored computes tanh(a + b), chosen per (query, panel of keys) from max|a| of the query and max|b| of the keys
+// of the panel that it sees.
+enum class ScoreTier {
+  kFree = 0,      // (t - 2) / t with t = 1 + e^2a e^2b, four terms over a common denominator, below the largest float
+  kClamped = 1,   // the same, each t cut at 2^31
+  kRational = 2,  // direct's tanh of a + b: one of the exponentials alone may overflow
+};
+inline constexpr int kNumScoreTiers = 3;
+inline constexpr float kFreeMax = 10.0f;     // max|a| + max|b| at most this: kFree
+inline constexpr float kClampedMax = 43.0f;  // else, max|a| and max|b| at most this each: kClamped
+
+struct FactoredScoreArgs {
+  const float* queries;           // pre-activations a: row m at queries + m * queries_stride, num_hiddens elements
+  std::ptrdiff_t queries_stride;  // elements
+  const float* query_exps;        // e^2a, likewise; from exp_rows
+  std::ptrdiff_t query_exps_stride;
+  const float* query_max;         // num_queries: max_u |a|; from exp_rows
+  const float* keys;              // pre-activations b in panels, as AdditiveScoreArgs::keys
+  const float* key_exps;          // e^2b in panels of the same stride; from exp_panels
+  std::size_t keys_panel_stride;  // elements
+  const float* key_max;           // max_u |b| per key, whole panels, aligned; from exp_panels
+  const float* w_v;               // num_hiddens elements
+  const float* folded_w_v;        // folded_w_v_size(num_hiddens) elements, from fold_w_v
+  float w_v_scale;                // what fold_w_v returned
+  float* scores;                  // row m at scores + m * scores_stride; every vector of keys of which the query sees
+                                  // one is written, lanes beyond are unspecified; other vectors may be left alone
+  std::ptrdiff_t scores_stride;   // elements, a multiple of panel_width; rows are aligned to a vector
+  std::size_t num_queries, num_keys, num_hiddens;
+  const std::int32_t* lens;  // num_queries: how many of these keys each query sees (more than num_keys means all, less
+                             // than 0 none); nullptr: all. Keys beyond take no part in the choice of the tier
+  int forced_tier;           // a ScoreTier for tests and experiments; -1: by range
+  std::uint32_t* tier_counts;  // kNumScoreTiers counters of (query, panel) pairs, added to; or nullptr
+};
+
+struct ExpPanelsArgs {
+  const float* panels;       // b, as AdditiveScoreArgs::keys
+  std::size_t panel_stride;  // elements, of exps as well
+  std::size_t num_keys;
+  std::size_t num_hiddens;
+  float* exps;     // e^2b, same layout, whole panels; does not overlap panels, which kRational reads
+  float* key_max;  // max_u |b| per key, whole panels, aligned; NaN is passed over
+};
+
+struct ExpRowsArgs {
+  const float* rows;      // a: row m at rows + m * stride, num_hiddens elements, any alignment
+  std::ptrdiff_t stride;  // elements
+  std::size_t num_rows;
+  std::size_t num_hiddens;
+  float* exps;                 // e^2a: row m at exps + m * exps_stride, num_hiddens elements are written
+  std::ptrdiff_t exps_stride;  // elements
+  float* row_max;              // num_rows: max_u |a|; NaN is passed over
+};
+
 struct AdditiveScoreKernels {
   // tanh by a rational function of the sum q + k: one division per element, holds for every range of inputs.
   void (*direct)(const AdditiveScoreArgs&);
+  // The tiers above. A score's bits depend on its query's row, the keys of its panel that this query sees and
+  // num_hiddens. NaN in a or b makes that score NaN; infinities saturate, in kRational. An infinite w_v may give NaN.
+  void (*factored)(const FactoredScoreArgs&);
+  void (*exp_panels)(const ExpPanelsArgs&);
+  void (*exp_rows)(const ExpRowsArgs&);
 };
+
+// Weights as factored reads them. With x = w_v / scale, every four hidden units become six numbers,
+// -2 x0, -2 x1, -2 x2, -2 x3, x0 + x1, x2 + x3, zeros where num_hiddens ends. Returns scale, the power of two that
+// leaves max|x| in [0.5, 1), because factored adds up four weights times four denominators of up to 2^31, 2^126 in all;
+// [1, 2) if max|w_v| >= 2^127, since 2^128 is no float. Dividing by it is exact; what would become subnormal, below
+// 2^-125 of the largest weight, becomes 0. Zero, infinite and NaN weights have scale 1.
+constexpr std::size_t folded_w_v_size(std::size_t num_hiddens) { return (num_hiddens + 3) / 4 * 6; }
+float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded);
 
 namespace reference {
 // One score in double.
