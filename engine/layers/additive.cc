@@ -1,5 +1,9 @@
+#include <utility>
+#include <vector>
+
 #include "attend/layers.h"
 #include "engine/layers/names.h"
+#include "engine/layers/score_weights.h"
 #include "engine/plan/layer.h"
 
 namespace attend {
@@ -38,9 +42,9 @@ std::shared_ptr<const detail::LayerImpl> build(const AdditiveParameters& p) {
   layer->score_size = num_hiddens;
   layer->query = std::make_shared<matmul::Linear>(p.W_q, p.b_q, "W_q.weight");
   layer->key = std::make_shared<matmul::Linear>(p.W_k, p.b_k, "W_k.weight");
-  for (std::int64_t u = 0; u < num_hiddens; ++u) {
-    layer->w_v.push_back(p.w_v.rank() == 2 ? *p.w_v.at(0, u) : *p.w_v.at(u));
-  }
+  std::vector<float> w_v;
+  for (std::int64_t u = 0; u < num_hiddens; ++u) w_v.push_back(p.w_v.rank() == 2 ? *p.w_v.at(0, u) : *p.w_v.at(u));
+  detail::set_score_weights(*layer, std::move(w_v));
   return layer;
 }
 

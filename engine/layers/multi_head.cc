@@ -1,8 +1,11 @@
 #include <array>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "attend/layers.h"
 #include "engine/layers/names.h"
+#include "engine/layers/score_weights.h"
 #include "engine/plan/layer.h"
 
 namespace attend {
@@ -141,9 +144,11 @@ std::shared_ptr<const detail::LayerImpl> build(const MultiHeadOptions& options, 
   layer->output = std::make_shared<matmul::Linear>(p.W_o, p.b_o, "W_o");
   layer->scale = options.scale;
   if (additive) {
+    std::vector<float> w_v;
     for (std::int64_t h = 0; h < options.num_heads; ++h) {
-      for (std::int64_t d = 0; d < layer->score_size; ++d) layer->w_v.push_back(*p.w_v.at(h, d));
+      for (std::int64_t d = 0; d < layer->score_size; ++d) w_v.push_back(*p.w_v.at(h, d));
     }
+    detail::set_score_weights(*layer, std::move(w_v));
   }
   return layer;
 }

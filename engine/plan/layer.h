@@ -32,7 +32,10 @@ struct LayerImpl {
   std::shared_ptr<const matmul::Linear> query, key, value, output;
   bool either_side = false;  // bilinear: project the queries or the keys, whichever costs less
 
-  std::vector<float> w_v;      // additive: (num_heads, score_size)
+  // Additive: (num_heads, score_size), and per head what the factored score reads (additive_score.h, fold_w_v).
+  std::vector<float> w_v;
+  std::vector<float> folded_w_v;
+  std::vector<float> w_v_scales;
   std::optional<float> scale;  // dot: not given means 1 / sqrt(score size)
   float sigma = 1.0f;          // gaussian
 };

@@ -42,6 +42,7 @@ struct WorkspaceLayout {
   std::size_t workers = 0, worker_bytes = 0;  // worker w at workers + w * worker_bytes
   // Within a worker, while pooling.
   std::size_t packed_keys = 0, packed_values = 0, packed_queries = 0, scores = 0, accumulators = 0;
+  std::size_t key_exps = 0, key_max = 0, query_exps = 0, query_max = 0;  // factored additive score
   std::size_t row_max = 0, row_sum = 0, row_lens = 0, tile_lens = 0;
   // Within a worker, while projecting: rows gathered for a map, its results, its scratch.
   std::size_t rows_in = 0, rows_out = 0, map_scratch = 0;
@@ -69,6 +70,7 @@ struct PlanImpl {
   // Choices.
   std::string path;
   Pooling pooling = Pooling::kFused;
+  bool factored = false;  // additive: the factored score, else the rational tanh of every sum
   std::size_t tile_queries = 0;
   std::size_t tile_keys = 0;
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.

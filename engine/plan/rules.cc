@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "engine/base/carver.h"
 #include "engine/base/checked.h"
@@ -24,35 +25,69 @@ constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
 constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The register kernel's rows; row tiles are multiples of it.
 constexpr std::size_t kRowStep = 6;
+// Queries from which the factored additive score pays: one query alone would take as long for the keys' exponentials as
+// for its scores by the rational tanh (0.30 against 0.35 ns). bench: additive/b64_m1_n100_u256.
+constexpr std::int64_t kFactoredQueries = 2;
 // Work items per thread: enough that uneven lengths even out.
 constexpr std::size_t kItemsPerThread = 4;
 
 std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-const char* score_name(const PlanImpl& plan) { return plan.layer->score == Score::kAdditive ? "additive" : "dot"; }
+struct Candidate {
+  std::string path;
+  Pooling pooling;
+  bool factored;
+};
+
+// The paths that fit, the one the rules would take first. attention_weights need whole rows at once.
+std::vector<Candidate> candidates(const PlanImpl& plan) {
+  std::vector<Candidate> all;
+  if (plan.layer->score == Score::kAdditive) {
+    // A query's exponentials cost as much as one key's scores by the rational tanh, and a key's as much as one query's.
+    const bool factored_first = plan.shape.num_queries >= kFactoredQueries;
+    for (const bool factored : {factored_first, !factored_first}) {
+      const std::string path = factored ? "additive/factored" : "additive/rational";
+      if (!plan.options.attention_weights) all.push_back({path, Pooling::kFused, factored});
+      all.push_back({path + "-materialised", Pooling::kMaterialised, factored});
+    }
+  } else {
+    if (!plan.options.attention_weights) all.push_back({"dot/fused", Pooling::kFused, false});
+    all.push_back({"dot/materialised", Pooling::kMaterialised, false});
+  }
+  return all;
+}
+
+std::string why_first(const PlanImpl& plan, const Candidate& first) {
+  std::string why = first.pooling == Pooling::kMaterialised
+                        ? "attention_weights are asked for, so each row's weights exist anyway and pool the values "
+                          "from where they lie"
+                        : "attention_weights are not asked for, so scores live one tile at a time (online softmax)";
+  if (plan.layer->score != Score::kAdditive) return why;
+  why += first.factored ? "; tanh from exponentials taken once per query and key, four terms per division"
+                        : "; tanh of each sum, since fewer than " + std::to_string(kFactoredQueries) +
+                              " queries do not pay for the keys' exponentials";
+  return why;
+}
 
 void choose_path(PlanImpl& plan) {
-  const std::string fused = std::string(score_name(plan)) + "/fused";
-  const std::string materialised = std::string(score_name(plan)) + "/materialised";
+  const std::vector<Candidate> fit = candidates(plan);
+  std::string names;
+  for (const Candidate& candidate : fit) names += (names.empty() ? "" : ", ") + candidate.path;
   const std::string& forced = plan.options.path;
-  const std::string fit = plan.options.attention_weights ? materialised : fused + ", " + materialised;
-  std::string why;
+  const Candidate* chosen = &fit.front();
   if (!forced.empty()) {
-    if (forced == fused && plan.options.attention_weights) {
-      fail("path is \"", forced, "\", expected one that returns attention_weights: ", fit);
+    const auto place = std::find_if(fit.begin(), fit.end(), [&](const Candidate& c) { return c.path == forced; });
+    if (place == fit.end()) {
+      fail("path is \"", forced, "\", expected one ",
+           plan.options.attention_weights ? "that returns attention_weights: " : "of: ", names);
     }
-    if (forced != fused && forced != materialised) fail("path is \"", forced, "\", expected one of: ", fit);
-    plan.pooling = forced == fused ? Pooling::kFused : Pooling::kMaterialised;
-    why = "asked for";
-  } else if (plan.options.attention_weights) {
-    plan.pooling = Pooling::kMaterialised;
-    why = "attention_weights are asked for, so each row's weights exist anyway and pool the values from where they lie";
-  } else {
-    plan.pooling = Pooling::kFused;
-    why = "attention_weights are not asked for, so scores live one tile at a time (online softmax)";
+    chosen = &*place;
   }
-  plan.path = plan.pooling == Pooling::kFused ? fused : materialised;
-  plan.reasons.push_back({"path", plan.path + ": " + why + " (candidates: " + fit + ")"});
+  plan.path = chosen->path;
+  plan.pooling = chosen->pooling;
+  plan.factored = chosen->factored;
+  const std::string why = forced.empty() ? why_first(plan, *chosen) : "asked for";
+  plan.reasons.push_back({"path", plan.path + ": " + why + " (candidates: " + names + ")"});
 }
 
 void choose_tiles(PlanImpl& plan) {
@@ -141,6 +176,12 @@ void lay_out_workspace(PlanImpl& plan) {
   layout.scores = pooling.take(checked_multiply(plan.tile_queries, plan.tile_keys, what), sizeof(float));
   layout.accumulators =
       pooling.take(checked_multiply(plan.tile_queries, padded_values * plan.accumulator_levels, what), sizeof(float));
+  if (plan.factored) {
+    layout.key_exps = pooling.take(checked_multiply(padded_keys, inner, what), sizeof(float));
+    layout.key_max = pooling.take(padded_keys, sizeof(float));
+    layout.query_exps = pooling.take(checked_multiply(plan.tile_queries, inner, what), sizeof(float));
+    layout.query_max = pooling.take(plan.tile_queries, sizeof(float));
+  }
   layout.row_max = pooling.take(plan.tile_queries, sizeof(float));
   layout.row_sum = pooling.take(plan.tile_queries, sizeof(double));
   layout.row_lens = pooling.take(plan.tile_queries, sizeof(std::int32_t));

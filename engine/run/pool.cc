@@ -31,6 +31,10 @@ class Head {
         packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
         scores_(part<float>(worker, plan_.layout.scores)),
         accumulators_(part<float>(worker, plan_.layout.accumulators)),
+        key_exps_(part<float>(worker, plan_.layout.key_exps)),
+        key_max_(part<float>(worker, plan_.layout.key_max)),
+        query_exps_(part<float>(worker, plan_.layout.query_exps)),
+        query_max_(part<float>(worker, plan_.layout.query_max)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
         row_sum_(part<double>(worker, plan_.layout.row_sum)),
         row_lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
@@ -60,6 +64,14 @@ class Head {
                         .half_norms = plan_.layer->score == Score::kGaussian,
                         .panels = packed_keys_,
                         .panel_stride = inner_ * panel_});
+    if (plan_.factored) {
+      kernels_.additive_score.exp_panels({.panels = packed_keys_,
+                                          .panel_stride = inner_ * panel_,
+                                          .num_keys = limit_,
+                                          .num_hiddens = score_size_,
+                                          .exps = key_exps_,
+                                          .key_max = key_max_});
+    }
     values_finite_ = kernels_.pack.values({.values = job_.values.at(b_, h_, 0),
                                            .values_stride = job_.values.row_stride,
                                            .num_values = limit_,
@@ -91,7 +103,7 @@ class Head {
     if (longest == 0) return clear(m, rows);
     // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
     row_by_row_ = shortest < longest && !values_finite_;
-    if (plan_.layer->score != Score::kAdditive) pack_queries(m, rows);
+    prepare_queries(m, rows);
     if (plan_.pooling == Pooling::kFused) {
       pool_fused(m, rows, static_cast<std::size_t>(longest));
     } else {
@@ -99,7 +111,18 @@ class Head {
     }
   }
 
-  void pack_queries(std::int64_t m, std::size_t rows) {
+  // Dot product: scaled and packed. Additive: used where they lie; the factored score wants their exponentials.
+  void prepare_queries(std::int64_t m, std::size_t rows) {
+    if (plan_.factored) {
+      kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
+                                        .stride = job_.queries.row_stride,
+                                        .num_rows = rows,
+                                        .num_hiddens = score_size_,
+                                        .exps = query_exps_,
+                                        .exps_stride = static_cast<std::ptrdiff_t>(score_size_),
+                                        .row_max = query_max_});
+    }
+    if (plan_.layer->score == Score::kAdditive) return;
     kernels_.pack.queries({.queries = job_.queries.at(b_, h_, m),
                            .queries_stride = job_.queries.row_stride,
                            .num_queries = rows,
@@ -112,33 +135,59 @@ class Head {
   }
 
   // scores[r][j] for queries m ... and keys first ... first + columns - 1; first is a multiple of the panel width.
+  // tile_lens_ says how many of these keys each query sees; scores beyond are unspecified.
   void score(std::int64_t m, std::size_t rows, std::size_t first, std::size_t columns) {
-    const float* keys = packed_keys_ + first / panel_ * (inner_ * panel_);
-    const auto scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys);
-    if (plan_.layer->score == Score::kAdditive) {
-      kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, m),
-                                      .queries_stride = job_.queries.row_stride,
-                                      .keys = keys,
-                                      .keys_panel_stride = inner_ * panel_,
-                                      .w_v = plan_.layer->w_v.data() + static_cast<std::size_t>(h_) * score_size_,
-                                      .scores = scores_,
-                                      .scores_stride = scores_stride,
-                                      .num_queries = rows,
-                                      .num_keys = columns,
-                                      .num_hiddens = score_size_});
-    } else {
-      kernels_.tile_product.multiply({.a = packed_queries_,
-                                      .a_stride = static_cast<std::ptrdiff_t>(inner_),
-                                      .b = keys,
-                                      .b_panel_stride = inner_ * panel_,
-                                      .c = scores_,
-                                      .c_stride = scores_stride,
-                                      .num_rows = rows,
-                                      .num_columns = columns,
-                                      .inner = inner_,
-                                      .accumulate = false});
-      if (plan_.layer->score == Score::kGaussian) score_infinite_queries(m, rows, first, columns);
+    for (std::size_t r = 0; r < rows; ++r) tile_lens_[r] = len_within(r, first, columns);
+    if (plan_.layer->score == Score::kAdditive) return score_additive(m, rows, first, columns);
+    kernels_.tile_product.multiply({.a = packed_queries_,
+                                    .a_stride = static_cast<std::ptrdiff_t>(inner_),
+                                    .b = packed_keys_ + first * inner_,
+                                    .b_panel_stride = inner_ * panel_,
+                                    .c = scores_,
+                                    .c_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
+                                    .num_rows = rows,
+                                    .num_columns = columns,
+                                    .inner = inner_,
+                                    .accumulate = false});
+    if (plan_.layer->score == Score::kGaussian) score_infinite_queries(m, rows, first, columns);
+  }
+
+  void score_additive(std::int64_t m, std::size_t rows, std::size_t first, std::size_t columns) {
+    const auto head = static_cast<std::size_t>(h_);
+    const float* w_v = plan_.layer->w_v.data() + head * score_size_;
+    if (!plan_.factored) {
+      return kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, m),
+                                             .queries_stride = job_.queries.row_stride,
+                                             .keys = packed_keys_ + first * inner_,
+                                             .keys_panel_stride = inner_ * panel_,
+                                             .w_v = w_v,
+                                             .scores = scores_,
+                                             .scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
+                                             .num_queries = rows,
+                                             .num_keys = columns,
+                                             .num_hiddens = score_size_});
     }
+    kernels_.additive_score.factored(
+        {.queries = job_.queries.at(b_, h_, m),
+         .queries_stride = job_.queries.row_stride,
+         .query_exps = query_exps_,
+         .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
+         .query_max = query_max_,
+         .keys = packed_keys_ + first * inner_,
+         .key_exps = key_exps_ + first * inner_,
+         .keys_panel_stride = inner_ * panel_,
+         .key_max = key_max_ + first,
+         .w_v = w_v,
+         .folded_w_v = plan_.layer->folded_w_v.data() + head * kernels::folded_w_v_size(score_size_),
+         .w_v_scale = plan_.layer->w_v_scales[head],
+         .scores = scores_,
+         .scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
+         .num_queries = rows,
+         .num_keys = columns,
+         .num_hiddens = score_size_,
+         .lens = tile_lens_,
+         .forced_tier = -1,
+         .tier_counts = nullptr});
   }
 
   // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into
@@ -211,7 +260,6 @@ class Head {
     for (std::size_t first = 0; first < longest; first += plan_.tile_keys) {
       const std::size_t columns = std::min(plan_.tile_keys, longest - first);
       score(m, rows, first, columns);
-      for (std::size_t r = 0; r < rows; ++r) tile_lens_[r] = len_within(r, first, columns);
       kernels_.softmax_tile.step({.scores = scores_,
                                   .scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
                                   .num_rows = rows,
@@ -289,6 +337,10 @@ class Head {
   float* const packed_queries_;
   float* const scores_;
   float* const accumulators_;
+  float* const key_exps_;
+  float* const key_max_;
+  float* const query_exps_;
+  float* const query_max_;
   float* const row_max_;
   double* const row_sum_;
   std::int32_t* const row_lens_;

@@ -110,7 +110,7 @@ class Plan {
 
   // Path, tiles, target, workspace, estimated work and the reason of every choice, some lines of text.
   std::string explain() const;
-  // The chosen path, such as "additive/direct" or "dot/fused".
+  // The chosen path, such as "additive/factored" or "dot/fused".
   std::string_view path() const noexcept;
   // The instruction set the kernels run on, such as "AVX3".
   std::string_view target_name() const noexcept;

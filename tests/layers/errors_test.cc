@@ -290,7 +290,7 @@ TEST_CASE("contract 10: mistakes while planning") {
       {dot,
        [](Shape&, PlanOptions& o) { o.path = "dot/imaginary"; },
        {"dot/imaginary", "dot/fused", "dot/materialised"}},
-      {dot, [](Shape&, PlanOptions& o) { o.path = "additive/fused"; }, {"additive/fused", "dot/fused"}},
+      {dot, [](Shape&, PlanOptions& o) { o.path = "additive/factored"; }, {"additive/factored", "dot/fused"}},
       {gaussian,
        [](Shape& s, PlanOptions&) {
          s.query_size = 3;
