@@ -1,5 +1,5 @@
-// DESIGN.md section 4, lines 1 to 4: what a run may read, and what becomes of rows without keys, NaN and infinities.
-// Every layer, target, path, with and without attention weights.
+// The contract (engine/README.md), lines 1 to 4: what a run may read, and what becomes of rows without keys, NaN and
+// infinities. Every layer, target, path, with and without attention weights.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,5 +1,5 @@
-// DESIGN.md section 4, lines 5 to 9, 11 and 12: same bits, accuracy, strides, weights, aliasing, sharing. Line 10,
-// errors, is in tests/layers/errors_test.cc.
+// The contract (engine/README.md), lines 5 to 9, 11 and 12: same bits, accuracy, strides, weights, aliasing, sharing.
+// Line 10, errors, is in tests/layers/errors_test.cc.
 #include <cmath>
 #include <fstream>
 #include <iterator>

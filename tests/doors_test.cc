@@ -1,4 +1,4 @@
-// DESIGN.md section 5: which room may enter which. Reads the #include lines of every source file.
+// The doors (engine/README.md): which room may enter which. Reads the #include lines of every source file.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -24,14 +24,14 @@
 namespace attend::bench {
 namespace {
 
-// /work/shared/peers/workloads.json: sdpa "padded", layers b8_s128, b1_s512 and b32_s32.
+// The lengths that other libraries are measured with on the same cases.
 const std::vector<std::int32_t> kLensB8N512 = {383, 148, 511, 77, 290, 26, 441, 212};
 const std::vector<std::int32_t> kLensB8S128 = {128, 90, 17, 64, 121, 33, 105, 71};
 const std::vector<std::int32_t> kLensB1S512 = {387};
 const std::vector<std::int32_t> kLensB32S32 = {32, 7,  19, 25, 3,  30, 14, 22, 9,  28, 17, 11, 31, 5,  24, 13,
                                                20, 27, 2,  16, 29, 8,  23, 12, 18, 26, 6,  21, 10, 15, 4,  1};
 
-// The peers' formula for lengths that the table does not list (workloads.py: additive_lens, row_lens).
+// The same formula for lengths that are not listed.
 std::vector<std::int32_t> spread_lens(std::int64_t count, std::int64_t num_keys) {
   std::vector<std::int32_t> lens;
   for (std::int64_t i = 0; i < count; ++i) lens.push_back(static_cast<std::int32_t>(1 + (i * 7919 + 6131) % num_keys));
@@ -110,7 +110,7 @@ void register_dot() {
 }
 
 // per_element: time of the whole layer / (M * sum_b len_b * U). fma_issue_percent: 100 * what the factored score's 4.25
-// vector instructions per vector of elements (KERNELS.md) take at two FLOPs each and fma_peak, over the time taken;
+// vector instructions per vector of elements take at two FLOPs each and fma_peak, over the time taken;
 // projections and pooling count as time only.
 void count_additive(benchmark::State& state, const Problem& problem, std::int64_t num_hiddens, const Target& target) {
   const double elements = static_cast<double>(problem.pairs() * num_hiddens);

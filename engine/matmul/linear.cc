@@ -166,7 +166,7 @@ Linear::Linear(TensorView<const float> W, TensorView<const float> bias_view, con
   impl_->has_bias = !bias_view.empty();
   const std::size_t out = impl_->out_size, in = impl_->in_size;
   try {
-    const OneThreadScope one_thread;
+    [[maybe_unused]] const OneThreadScope one_thread;
     impl_->make_primitives(memory::desc({dim(in), dim(out)}, kF32, memory::format_tag::any), name);
 
     std::vector<float> dense(checked_multiply(out, in, name));

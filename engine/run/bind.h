@@ -29,7 +29,7 @@ struct Bound {
   Rows<float> output, attention_weights;  // attention_weights.data is null when not asked for
 };
 
-// Throws Error for anything that does not fit the plan (DESIGN.md, contract 1, 7, 10). Writes nothing.
+// Throws Error for anything that does not fit the plan (the contract, lines 1, 7 and 10). Writes nothing.
 Bound bind(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs);
 
 }  // namespace attend::detail

@@ -276,7 +276,11 @@ TEST_CASE("softmax_tile finish_rows: o / l into rows of any size that end at a g
             continue;
           }
           const float x = o[r * stride + k];
-          wrong += (r == 1 ? output[i] == 0.0f : r == 2 ? std::isnan(output[i]) : output[i] == x / static_cast<float>(l[r])) ? 0u : 1u;
+          wrong += (r == 1   ? output[i] == 0.0f
+                    : r == 2 ? std::isnan(output[i])
+                             : output[i] == x / static_cast<float>(l[r]))
+                       ? 0u
+                       : 1u;
           wrong += copy[(kRows - 1 - r) * output_stride + k] != x ? 1u : 0u;
         }
         INFO(columns, " columns");

@@ -1,4 +1,4 @@
-// DESIGN.md section 3: the planner picks the layer from the parameters and sizes.
+// The rule of layers: the planner picks the layer from the parameters and sizes.
 #include <string>
 
 #include <doctest/doctest.h>

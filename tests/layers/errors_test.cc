@@ -1,5 +1,5 @@
-// DESIGN.md section 4, line 10: every error of a plan or run names the argument, what it was and what was expected, and
-// is thrown before any output byte changes.
+// The contract (engine/README.md), line 10: every error of a plan or run names the argument, what it was and what was
+// expected, and is thrown before any output byte changes.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,4 +1,4 @@
-// DESIGN.md section 4, line 6: every layer agrees with the reference, around lane counts and at odd sizes.
+// The contract (engine/README.md), line 6: every layer agrees with the reference, around lane counts and at odd sizes.
 #include <cmath>
 #include <vector>
 

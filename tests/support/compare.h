@@ -40,8 +40,9 @@ struct Bound {
   double output = 0;
 };
 
-// DESIGN.md section 4, line 6: 2e-7 (4 + max|score|), for outputs relative to max|v|. score_slack: how far the f32
-// scores may be from the exact ones on top of that, which is what an additive score or a projection in f32 adds.
+// The contract (engine/README.md), line 6: 2e-7 (4 + max|score|), for outputs relative to max|v|. score_slack: how far
+// the f32 scores may be from the exact ones on top of that, which is what an additive score or a projection in f32
+// adds.
 inline Bound contract_bound(const reference::Result& truth, double score_slack = 0) {
   const double relative = 2e-7 * (4 + truth.max_abs_score) + score_slack;
   return {relative, relative * truth.max_abs_value};
