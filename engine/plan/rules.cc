@@ -25,8 +25,9 @@ constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
 constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The register kernel's rows; row tiles are multiples of it.
 constexpr std::size_t kRowStep = 6;
-// Queries from which the factored additive score pays: one query alone would take as long for the keys' exponentials as
-// for its scores by the rational tanh (0.30 against 0.35 ns). bench: additive/b64_m1_n100_u256.
+// Queries from which the factored additive score pays: one query alone takes longer, for the keys' exponentials, than
+// its scores by the rational tanh (0.37 against 0.30 ns per key and hidden unit, AVX3). bench:
+// additive_score/m1_n100_u256 beside additive_rational/*.
 constexpr std::int64_t kFactoredQueries = 2;
 // Work items per thread: enough that uneven lengths even out.
 constexpr std::size_t kItemsPerThread = 4;

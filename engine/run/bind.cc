@@ -12,7 +12,7 @@ bool has_head_axis(const PlanImpl& plan, const Inputs& inputs) {
   return !plan.layer->is_multi_head && (plan.shape.num_heads > 1 || inputs.queries.rank() == 4);
 }
 
-// A default-constructed pointer may stand for a tensor without elements; give it a rank so that size checks can speak.
+// Sizes, with an axis of heads or without, and the innermost stride.
 template <class T>
 void check_rows(const TensorView<T>& view, const char* name, bool heads, std::int64_t batch, std::int64_t num_heads,
                 Axis rows, Axis columns) {
@@ -23,22 +23,6 @@ void check_rows(const TensorView<T>& view, const char* name, bool heads, std::in
     check_sizes(view, name, {batch_axis, rows, columns});
   }
   check_innermost_stride(view, name);
-}
-
-template <class T>
-Rows<T> rows_of(const TensorView<T>& view) {
-  if (view.rank() == 4) return {view.data(), view.stride(0), view.stride(1), view.stride(2)};
-  return {view.data(), view.stride(0), 0, view.stride(1)};
-}
-
-// An axis that is written must move: overlapping rows would be overwritten by each other.
-void check_written_strides(const TensorView<float>& view, const char* name) {
-  for (int axis = 0; axis + 1 < view.rank(); ++axis) {
-    if (view.size(axis) > 1 && view.stride(axis) == 0) {
-      fail(name, " has strides ", to_string(view.strides()), " for sizes ", to_string(view.sizes()),
-           ", expected no zero stride where it is written");
-    }
-  }
 }
 
 }  // namespace

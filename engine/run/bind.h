@@ -21,6 +21,13 @@ struct Rows {
   }
 };
 
+// (B, H, N, D), or (B, N, D) as one head. The innermost stride is 1.
+template <class T>
+Rows<T> rows_of(const TensorView<T>& view) {
+  if (view.rank() == 4) return {view.data(), view.stride(0), view.stride(1), view.stride(2)};
+  return {view.data(), view.stride(0), 0, view.stride(1)};
+}
+
 // A run's problem. Heads: those of the views, 1 for (B, N, D).
 struct Bound {
   std::int64_t batch = 0, num_queries = 0, num_keys = 0;

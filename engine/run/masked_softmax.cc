@@ -12,14 +12,8 @@
 namespace attend {
 namespace {
 
-// Rows of one work item. A multiple of nothing: rows are independent, so results do not depend on it.
+// Rows of one work item; rows are independent, so results do not depend on it.
 constexpr std::int64_t kRowsPerItem = 64;
-
-template <class T>
-detail::Rows<T> rows_of(const TensorView<T>& view) {
-  if (view.rank() == 4) return {view.data(), view.stride(0), view.stride(1), view.stride(2)};
-  return {view.data(), view.stride(0), 0, view.stride(1)};
-}
 
 void check_softmax(const TensorView<const float>& input, const TensorView<const std::int32_t>& lens,
                    const TensorView<float>& output) {
@@ -33,6 +27,7 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
   }
   check_innermost_stride(input, "input");
   check_innermost_stride(output, "output");
+  check_written_strides(output, "output");
   check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1));
 }
 
@@ -42,8 +37,8 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
                     const MaskedSoftmaxOptions& options) {
   check_softmax(input, valid_lens, output);
   const auto kernels = kernels::masked_softmax_kernels(options.target.id());
-  const detail::Rows<const float> in = rows_of(input);
-  const detail::Rows<float> out = rows_of(output);
+  const detail::Rows<const float> in = detail::rows_of(input);
+  const detail::Rows<float> out = detail::rows_of(output);
   const std::int64_t heads = input.rank() == 4 ? input.size(1) : 1;
   const std::int64_t rows = input.size(-2), columns = input.size(-1);
   const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;

@@ -52,6 +52,16 @@ void check_innermost_stride(const TensorView<T>& view, const char* name) {
   }
 }
 
+// An axis that is written must move: overlapping rows would be overwritten by each other.
+inline void check_written_strides(const TensorView<float>& view, const char* name) {
+  for (int axis = 0; axis + 1 < view.rank(); ++axis) {
+    if (view.size(axis) > 1 && view.stride(axis) == 0) {
+      fail(name, " has strides ", to_string(view.strides()), " for sizes ", to_string(view.sizes()),
+           ", expected no zero stride where it is written");
+    }
+  }
+}
+
 // A size against the largest that was planned for.
 inline void check_at_most(std::int64_t size, std::int64_t planned, const char* what) {
   if (size > planned) fail(what, " is ", size, ", expected at most ", planned, ", which the plan was made for");
