@@ -12,10 +12,12 @@ void register_tile_product_benchmarks();
 void register_masked_softmax_benchmarks();
 void register_softmax_tile_benchmarks();
 void register_additive_score_benchmarks();
+void register_hwy_tanh_benchmarks();
 // matmul/: dense products by oneDNN.
 void register_linear_benchmarks();
 // layers/: whole layers, as a service calls them.
 void register_layer_benchmarks();
+void register_additive_benchmarks();
 // contest/: the same problems by other means.
 void register_dnnl_materialised_benchmarks();
 void register_naive_benchmarks();

@@ -47,8 +47,9 @@ void add_context() {
 #endif
 }
 
-// Everything here is measured on one thread; oneDNN's primitives take their number of threads from OpenMP when they are
-// made. By name, since oneDNN may have been built on another runtime.
+// Everything here is measured on one thread, but for additive/*_threads2, which bring their own; oneDNN's primitives
+// take their number of threads from OpenMP when they are made. By name, since oneDNN may have been built on another
+// runtime.
 void use_one_openmp_thread() {
   if (const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(1);
 }
@@ -60,8 +61,10 @@ void register_all() {
   register_masked_softmax_benchmarks();
   register_softmax_tile_benchmarks();
   register_additive_score_benchmarks();
+  register_hwy_tanh_benchmarks();
   register_linear_benchmarks();
   register_layer_benchmarks();
+  register_additive_benchmarks();
   register_dnnl_materialised_benchmarks();
   register_naive_benchmarks();
   register_additive_eager_benchmarks();

@@ -19,20 +19,41 @@ namespace attend::bench {
 
 // What this binary runs on, as text; each is defined in the one file that may know it.
 std::string highway_version();  // kernels/machine_bench.cc
-std::string onednn_version();   // contest/dnnl_materialised_bench.cc, with the instruction set it dispatches to
+std::string onednn_version();   // contest/onednn.cc, with the instruction set it dispatches to
 // FLOP/s of one core with that target's widest vectors, measured once per process (kernels/machine_bench.cc).
 double fma_peak(const Target& target);
 
-// Uniform numbers of mean 0 and the given standard deviation; the same for the same seed on every machine (splitmix64).
-inline void fill(float* data, std::size_t count, std::uint64_t seed, float deviation = 1.0f) {
-  std::uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
+// Uniform numbers in [0, 1), the same for the same seed on every machine (splitmix64).
+class Uniform {
+ public:
+  explicit Uniform(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
+  double next() {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    const double unit = static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
-    data[i] = deviation * static_cast<float>((2 * unit - 1) * 1.7320508075688772);
+    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
   }
+
+ private:
+  std::uint64_t state_;
+};
+
+// Uniform numbers of mean 0 and the given standard deviation.
+inline void fill(float* data, std::size_t count, std::uint64_t seed, float deviation = 1.0f) {
+  Uniform uniform(seed);
+  for (std::size_t i = 0; i < count; ++i) {
+    data[i] = deviation * static_cast<float>((2 * uniform.next() - 1) * 1.7320508075688772);
+  }
+}
+
+// Valid lengths, uniform in 1..num_keys.
+inline std::vector<std::int32_t> random_lens(std::int64_t count, std::int64_t num_keys, std::uint64_t seed) {
+  Uniform uniform(seed);
+  std::vector<std::int32_t> lens;
+  for (std::int64_t i = 0; i < count; ++i) {
+    lens.push_back(1 + static_cast<std::int32_t>(uniform.next() * static_cast<double>(num_keys)));
+  }
+  return lens;
 }
 
 inline Tensor random_tensor(std::vector<std::int64_t> sizes, std::uint64_t seed, float deviation = 1.0f) {
@@ -90,6 +111,11 @@ inline benchmark::Counter per_second(double amount) {
 // Seconds of one of `count` elements; the console shows 5.5e-11 s as "55ps".
 inline benchmark::Counter seconds_each(double count) {
   return benchmark::Counter(count, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+// The console shows it in KiB and MiB.
+inline benchmark::Counter bytes(std::size_t count) {
+  return benchmark::Counter(static_cast<double>(count), benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
 }
 
 // GFLOPS = flops / time / 1e9, and peak_percent = 100 * flops / time / fma_peak(target).

@@ -1,93 +1,93 @@
-// additive_eager/*: additive attention as the textbooks and eager frameworks run it: features (M, N, U) = queries +
-// keys are written to memory, tanh goes over all of them, then they are summed with w_v. Projections by the same oneDNN
-// maps as ours.
-#include <algorithm>
-#include <cmath>
+// additive_eager/*: additive attention as the textbooks and eager frameworks run it, one operator after another over
+// whole tensors, each by what oneDNN offers for it: projections, features (B, M, N, U) = queries + keys written to
+// memory, tanh over all of them in place, their products with w_v, softmax, weights times values. One thread; memory
+// and primitives made and weights packed beforehand.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "bench/additive.h"
 #include "bench/benchmarks.h"
+#include "bench/contest/onednn.h"
 #include "bench/problem.h"
 #include "bench/support.h"
-#include "engine/matmul/linear.h"
 
 namespace attend::bench {
 namespace {
 
-constexpr std::size_t kQueries = 128, kKeys = 512, kHiddens = 256, kValueSize = 256;
-
-// queries[m] + keys[n], then tanh: two passes over M * N * U elements (64 MiB), as separate operators make them.
-void make_features(const float* queries, const float* keys, float* features) {
-  for (std::size_t m = 0; m < kQueries; ++m) {
-    for (std::size_t n = 0; n < kKeys; ++n) {
-      float* row = features + (m * kKeys + n) * kHiddens;
-      for (std::size_t u = 0; u < kHiddens; ++u) row[u] = queries[m * kHiddens + u] + keys[n * kHiddens + u];
-    }
-  }
-  for (std::size_t i = 0; i < kQueries * kKeys * kHiddens; ++i) features[i] = std::tanh(features[i]);
-}
-
-void project(const matmul::Linear& map, const Tensor& rows, float* projected, std::byte* scratch) {
-  const auto total = static_cast<std::size_t>(rows.sizes[1]);  // a multiple of a block
-  for (std::size_t row = 0; row < total; row += matmul::Linear::kRowBlock) {
-    if (!map.multiply(rows.data.data() + row * map.in_size(), projected + row * kHiddens, matmul::Linear::kRowBlock,
-                      scratch)) {
-      std::fill_n(projected, total * kHiddens, NAN);  // shows as an infinite max_error
+// features[b][m][n] = queries[b][m] + keys[b][n]. The compiler's loop, 33 ms for 268 MB: oneDNN's binary primitive
+// took 40 ms over one query's (N, U) at a time, and 4.7 s for the whole, since where both operands are broadcast it has
+// its reference implementation only.
+void make_features(const AdditiveCase& c, const float* queries, const float* keys, float* features) {
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    for (std::int64_t m = 0; m < c.num_queries; ++m) {
+      const float* query = queries + (b * c.num_queries + m) * c.num_hiddens;
+      for (std::int64_t n = 0; n < c.num_keys; ++n, features += c.num_hiddens) {
+        const float* key = keys + (b * c.num_keys + n) * c.num_hiddens;
+        for (std::int64_t u = 0; u < c.num_hiddens; ++u) features[u] = query[u] + key[u];
+      }
     }
   }
 }
 
-// softmax(features . w_v), then the values.
-void pool(const float* features, const float* w_v, const float* values, float* output) {
-  std::vector<float> weights(kKeys);
-  for (std::size_t m = 0; m < kQueries; ++m) {
-    float max = -INFINITY, sum = 0;
-    for (std::size_t n = 0; n < kKeys; ++n) {
-      const float* row = features + (m * kKeys + n) * kHiddens;
-      float score = 0;
-      for (std::size_t u = 0; u < kHiddens; ++u) score += w_v[u] * row[u];
-      weights[n] = score;
-      max = std::max(max, score);
-    }
-    for (float& weight : weights) sum += weight = std::exp(weight - max);
-    float* row = output + m * kValueSize;
-    std::fill_n(row, kValueSize, 0.0f);
-    for (std::size_t n = 0; n < kKeys; ++n) {
-      const float weight = weights[n] / sum;
-      for (std::size_t i = 0; i < kValueSize; ++i) row[i] += weight * values[n * kValueSize + i];
-    }
-  }
-}
+void additive_eager(benchmark::State& state, const AdditiveCase& c, const Problem& problem) {
+  using onednn::Operand;
+  const AdditiveWeights weights(c.num_hiddens);
+  const std::int64_t query_size = problem.queries.sizes[2], key_size = problem.keys.sizes[2],
+                     value_size = problem.values.sizes[2];
+  const std::int64_t query_rows = c.batch * c.num_queries, key_rows = c.batch * c.num_keys;
+  const std::int64_t pairs = query_rows * c.num_keys;
+  const AlignedFloats queries(static_cast<std::size_t>(query_rows * c.num_hiddens)),
+      keys(static_cast<std::size_t>(key_rows * c.num_hiddens)),
+      features(static_cast<std::size_t>(pairs * c.num_hiddens)), scores(static_cast<std::size_t>(pairs)),
+      output(static_cast<std::size_t>(query_rows * value_size));
 
-void additive_eager(benchmark::State& state, const Problem& problem) {
-  const AdditiveWeights weights(kHiddens);
-  const matmul::Linear query_map(weights.W_q.view(), {}, "W_q"), key_map(weights.W_k.view(), {}, "W_k");
-  const AlignedFloats scratch(std::max(query_map.scratch_bytes(), key_map.scratch_bytes()) / sizeof(float) + 16);
-  std::vector<float> queries(kQueries * kHiddens), keys(kKeys * kHiddens), output(kQueries * kValueSize);
-  std::vector<float> features(kQueries * kKeys * kHiddens);
-  auto* scratch_bytes = reinterpret_cast<std::byte*>(scratch.data());
+  const Operand projected_queries{queries.data(), {query_rows, c.num_hiddens}};
+  const Operand projected_keys{keys.data(), {key_rows, c.num_hiddens}};
+  const Operand all_features{features.data(), {pairs, c.num_hiddens}};
+  const auto project_queries =
+      onednn::linear({problem.queries.data.data(), {query_rows, query_size}},
+                     {weights.W_q.data.data(), {c.num_hiddens, query_size}}, projected_queries);
+  const auto project_keys = onednn::linear({problem.keys.data.data(), {key_rows, key_size}},
+                                           {weights.W_k.data.data(), {c.num_hiddens, key_size}}, projected_keys);
+  const auto tanh = onednn::tanh(all_features);
+  const auto score =
+      onednn::linear(all_features, {weights.w_v.data.data(), {1, c.num_hiddens}}, {scores.data(), {pairs, 1}});
+  const auto softmax = onednn::softmax({scores.data(), {query_rows, c.num_keys}});
+  const auto pool = onednn::matmul({scores.data(), {c.batch, c.num_queries, c.num_keys}},
+                                   {problem.values.data.data(), {c.batch, c.num_keys, value_size}},
+                                   {output.data(), {c.batch, c.num_queries, value_size}});
   for (auto _ : state) {
-    project(query_map, problem.queries, queries.data(), scratch_bytes);
-    project(key_map, problem.keys, keys.data(), scratch_bytes);
-    make_features(queries.data(), keys.data(), features.data());
-    pool(features.data(), weights.w_v.data.data(), problem.values.data.data(), output.data());
+    project_queries.run();
+    project_keys.run();
+    make_features(c, queries.data(), keys.data(), features.data());
+    tanh.run();
+    score.run();
+    softmax.run();
+    pool.run();
     benchmark::ClobberMemory();
   }
-  state.counters["per_element"] = seconds_each(static_cast<double>(kQueries * kKeys * kHiddens));
-  state.counters["max_error"] = problem.max_error(TensorView<const float>(output.data(), {1, kQueries, kValueSize}));
+  count_additive(state, problem, c.num_hiddens, Target::best());
+  state.counters["workspace"] = bytes((queries.size() + keys.size() + features.size() + scores.size()) * sizeof(float));
+  state.counters["max_error"] =
+      problem.max_error(TensorView<const float>(output.data(), {c.batch, c.num_queries, value_size}));
+  state.SetLabel(project_keys.implementation + ", compiler, " + tanh.implementation + ", " + score.implementation +
+                 ", " + softmax.implementation + ", " + pool.implementation);
 }
 
 }  // namespace
 
 void register_additive_eager_benchmarks() {
-  const auto problem = std::make_shared<Lazy<Problem>>();
-  register_case("additive_eager/b1_m128_n512_u256", "compiler", [problem](benchmark::State& state) {
-    additive_eager(state, problem->get([] { return additive_problem(1, kQueries, kKeys, kHiddens); }));
-  })->Unit(benchmark::kMicrosecond);
+  for (const AdditiveCase& c : kAdditiveCases) {
+    const auto problem = std::make_shared<Lazy<Problem>>();
+    register_case(std::string("additive_eager/") + c.name, "oneDNN", [&c, problem](benchmark::State& state) {
+      additive_eager(state, c, problem->get([&c] { return additive_problem(c); }));
+    })->Unit(benchmark::kMicrosecond);
+  }
 }
 
 }  // namespace attend::bench

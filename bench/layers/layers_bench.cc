@@ -1,11 +1,9 @@
-// Whole layers on one thread, planned once, run many times: dot/*, additive/*, multi_head/*, masked_softmax/*,
-// overhead/*. Shapes and lengths are those of issues 3 and 4 and of the peers' workloads.json, so that numbers can be
-// set side by side.
+// Whole layers on one thread, planned once, run many times: dot/*, multi_head/*, overhead/*; and masked_softmax/*.
+// Shapes and lengths are those of issue 4 and of the peers' workloads.json, so that numbers can be set side by side.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +16,7 @@
 #include "attend/plan.h"
 #include "attend/reference.h"
 #include "bench/benchmarks.h"
+#include "bench/layers/run_layer.h"
 #include "bench/problem.h"
 #include "bench/support.h"
 
@@ -38,55 +37,10 @@ std::vector<std::int32_t> spread_lens(std::int64_t count, std::int64_t num_keys)
   return lens;
 }
 
-// Sets a case's counters from its problem.
-using Count = std::function<void(benchmark::State&, const Problem&, const Target&)>;
-
-void run_layer(benchmark::State& state, const Problem& problem, const Target& target, bool weights,
-               const Count& count) {
-  const Plan plan = problem.layer.plan(problem.shape, {.target = target, .attention_weights = weights});
-  Workspace workspace(plan);
-  const Inputs in = problem.inputs();
-  const Shape& shape = plan.shape();
-  const std::int64_t heads = plan.weight_heads();
-  const std::int64_t keys = shape.num_keys, queries = shape.num_queries, columns = plan.output_size() * problem.split;
-  std::vector<float> output(static_cast<std::size_t>(shape.batch * queries * columns));
-  std::vector<float> pairs(weights ? static_cast<std::size_t>(shape.batch * (heads > 0 ? heads : 1) * queries * keys)
-                                   : 0);
-  Outputs out{.output = TensorView<float>(output.data(), {shape.batch, queries, columns}), .attention_weights = {}};
-  if (problem.split > 1) out.output = split_heads(out.output, problem.split);
-  if (weights) {
-    out.attention_weights = heads > 0 ? TensorView<float>(pairs.data(), {shape.batch, heads, queries, keys})
-                                      : TensorView<float>(pairs.data(), {shape.batch, queries, keys});
-  }
-  for (auto _ : state) {
-    plan.run(in, out, workspace);
-    benchmark::ClobberMemory();
-  }
-  count(state, problem, target);
-  state.counters["workspace"] = benchmark::Counter(static_cast<double>(plan.workspace_bytes()),
-                                                   benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
-  state.counters["max_error"] = problem.max_error(out.output);
-  state.SetLabel(std::string(plan.path()));
-}
-
-// One registration per target, and with_weights: another one each that returns the attention weights.
-void register_layer(const std::string& name, bool with_weights, const std::function<Problem()>& make,
-                    const Count& count) {
-  const auto problem = std::make_shared<Lazy<Problem>>();
-  for (const bool weights : {false, true}) {
-    if (weights && !with_weights) continue;
-    for (const Target& target : Target::available()) {
-      register_case(weights ? name + "_weights" : name, target.name(), [=](benchmark::State& state) {
-        run_layer(state, problem->get(make), target, weights, count);
-      })->Unit(benchmark::kMicrosecond);
-    }
-  }
-}
-
 // Two products over the valid pairs: 4 H D sum_b(M len_b). Softmax is not counted.
-void count_dot(benchmark::State& state, const Problem& problem, const Target& target) {
+void count_dot(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
   const std::int64_t row = problem.shape.num_heads * problem.shape.query_size;
-  count_flops(state, 4.0 * static_cast<double>(row * problem.pairs()), target);
+  count_flops(state, 4.0 * static_cast<double>(row * problem.pairs()), options.target);
 }
 
 void register_dot() {
@@ -100,47 +54,13 @@ void register_dot() {
                         {"b64_h8_m32_n32_d64", 64, 8, 32, 32, 64, {}},
                         {"b4_h8_m16_n1024_d64", 4, 8, 16, 1024, 64, {}}};
   for (const Case& c : cases) {
-    register_layer(
-        std::string("dot/") + c.name, true, [c] { return dot_problem(c.batch, c.heads, c.m, c.n, c.d, c.lens); },
-        count_dot);
+    const std::string name = std::string("dot/") + c.name;
+    const SharedProblem problem = shared_problem([c] { return dot_problem(c.batch, c.heads, c.m, c.n, c.d, c.lens); });
+    register_layer(name, {}, problem, count_dot);
+    register_layer(name + "_weights", {.attention_weights = true}, problem, count_dot);
   }
   // What a run costs beyond its arithmetic: 8 queries and keys of size 8.
-  register_layer(
-      "overhead/1x1x8x8", false, [] { return dot_problem(1, 1, 8, 8, 8); }, count_dot);
-}
-
-// per_element: time of the whole layer / (M * sum_b len_b * U). fma_issue_percent: 100 * what the factored score's 4.25
-// vector instructions per vector of elements take at two FLOPs each and fma_peak, over the time taken;
-// projections and pooling count as time only.
-void count_additive(benchmark::State& state, const Problem& problem, std::int64_t num_hiddens, const Target& target) {
-  const double elements = static_cast<double>(problem.pairs() * num_hiddens);
-  state.counters["per_element"] = seconds_each(elements);
-  state.counters["fma_issue_percent"] = per_second(100 * elements * 4.25 * 2 / fma_peak(target));
-}
-
-void register_additive() {
-  struct Case {
-    const char* name;
-    std::int64_t batch, m, n, num_hiddens;
-  };
-  const Case cases[] = {{"b8_m64_n512_u256", 8, 64, 512, 256},
-                        {"b64_m1_n100_u256", 64, 1, 100, 256},
-                        {"b1_m128_n512_u256", 1, 128, 512, 256},
-                        {"b2_m256_n1024_u128", 2, 256, 1024, 128}};
-  for (const Case& c : cases) {
-    const auto count = [c](benchmark::State& state, const Problem& problem, const Target& target) {
-      count_additive(state, problem, c.num_hiddens, target);
-    };
-    for (const bool lens : {false, true}) {
-      register_layer(
-          std::string("additive/") + c.name + (lens ? "_lens" : ""), false,
-          [c, lens] {
-            return additive_problem(c.batch, c.m, c.n, c.num_hiddens,
-                                    lens ? spread_lens(c.batch, c.n) : std::vector<std::int32_t>{});
-          },
-          count);
-    }
-  }
+  register_layer("overhead/1x1x8x8", {}, shared_problem([] { return dot_problem(1, 1, 8, 8, 8); }), count_dot);
 }
 
 struct MultiHeadWeights {
@@ -186,7 +106,7 @@ Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t
 
 // Queries and output: 4 E^2 per query row; keys and values: 4 E^2 per valid key; pooling as in dot with H D = E.
 // The share is of the best target's peak, whatever the plan's: the projections are oneDNN's, which chooses for itself.
-void count_multi_head(benchmark::State& state, const Problem& problem, const Target&) {
+void count_multi_head(benchmark::State& state, const Problem& problem, const PlanOptions&) {
   const double size = static_cast<double>(problem.queries.sizes[2]);
   const double rows = static_cast<double>(problem.shape.batch * problem.shape.num_queries + problem.visible_keys());
   count_flops(state, 4 * size * size * rows + 4 * size * static_cast<double>(problem.pairs()), Target::best());
@@ -203,12 +123,11 @@ void register_multi_head() {
                         {"b32_s32_e512_h8", 32, 32, 512, 8, kLensB32S32}};
   for (const Case& c : cases) {
     for (const bool lens : {false, true}) {
-      register_layer(
-          std::string("multi_head/") + c.name + (lens ? "_lens" : ""), false,
-          [c, lens] {
-            return multi_head_problem(c.batch, c.length, c.size, c.heads, lens ? c.lens : std::vector<std::int32_t>{});
-          },
-          count_multi_head);
+      const auto make = [c, lens] {
+        return multi_head_problem(c.batch, c.length, c.size, c.heads, lens ? c.lens : std::vector<std::int32_t>{});
+      };
+      register_layer(std::string("multi_head/") + c.name + (lens ? "_lens" : ""), {}, shared_problem(make),
+                     count_multi_head);
     }
   }
 }
@@ -253,7 +172,6 @@ void register_masked_softmax() {
 
 void register_layer_benchmarks() {
   register_dot();
-  register_additive();
   register_multi_head();
   register_masked_softmax();
 }

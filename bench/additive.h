@@ -1,0 +1,51 @@
+// The cases of additive attention and what is counted of them, the same for our layer and for every contender.
+#ifndef ATTEND_BENCH_ADDITIVE_H_
+#define ATTEND_BENCH_ADDITIVE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "attend/target.h"
+#include "bench/problem.h"
+#include "bench/support.h"
+
+namespace attend::bench {
+
+// Query size 192, key and value size 256 (issue 3). b64_m1: one step of a decoder.
+struct AdditiveCase {
+  const char* name;
+  std::int64_t batch, num_queries, num_keys, num_hiddens;
+};
+inline constexpr AdditiveCase kAdditiveCases[] = {{"b8_m64_n512_u256", 8, 64, 512, 256},
+                                                  {"b64_m1_n100_u256", 64, 1, 100, 256},
+                                                  {"b1_m128_n512_u256", 1, 128, 512, 256},
+                                                  {"b2_m256_n1024_u128", 2, 256, 1024, 128}};
+
+inline Problem additive_problem(const AdditiveCase& c, const std::vector<std::int32_t>& lens = {}) {
+  return additive_problem(c.batch, c.num_queries, c.num_keys, c.num_hiddens, lens);
+}
+
+// Vector instructions that the factored score needs at least per vector of elements, an element being one (query, key,
+// hidden unit): 16 multiplications and additions and a division for four of them (engine/kernels/factored_score-inl.h).
+// Loads, broadcasts and the compensated sums, one in 16 elements, are not counted.
+inline constexpr double kScoreInstructions = (16 + 1) / 4.0;
+
+// per_element: time of everything / elements, elements = sum_b(M len_b) U.
+// fma_issue_percent: 100 * (elements / lanes * kScoreInstructions) / (vector multiply-adds that `threads` cores could
+// have begun in that time); fma_peak counts two FLOPs per lane and multiply-add.
+// valid_share: valid keys / all keys.
+inline void count_additive(benchmark::State& state, const Problem& problem, std::int64_t num_hiddens,
+                           const Target& target, int threads = 1) {
+  const double elements = static_cast<double>(problem.pairs() * num_hiddens);
+  state.counters["per_element"] = seconds_each(elements);
+  state.counters["fma_issue_percent"] =
+      per_second(100 * elements * kScoreInstructions * 2 / fma_peak(target) / threads);
+  state.counters["valid_share"] =
+      static_cast<double>(problem.visible_keys()) / static_cast<double>(problem.shape.batch * problem.shape.num_keys);
+}
+
+}  // namespace attend::bench
+
+#endif  // ATTEND_BENCH_ADDITIVE_H_

@@ -1,0 +1,124 @@
+#include "bench/contest/onednn.h"
+
+#include <cstddef>
+#include <unordered_map>
+#include <utility>
+
+#include <dnnl.hpp>
+
+#include "bench/support.h"
+#include "engine/matmul/dnnl_compat.h"
+
+namespace attend::bench {
+namespace onednn {
+namespace {
+
+using dnnl::memory;
+constexpr auto kForward = dnnl::prop_kind::forward_inference;
+
+const dnnl::engine& cpu() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::desc with_tag(const std::vector<std::int64_t>& sizes, memory::format_tag tag) {
+  return {sizes, memory::data_type::f32, tag};
+}
+memory::desc dense(const Operand& x) {
+  return with_tag(x.sizes, x.sizes.size() == 3 ? memory::format_tag::abc : memory::format_tag::ab);
+}
+
+memory bind(const memory::desc& desc, const Operand& x) { return memory(desc, cpu(), const_cast<float*>(x.data)); }
+
+Primitive bound(const dnnl::primitive_desc_base& descriptor, const dnnl::primitive& primitive,
+                std::unordered_map<int, memory> operands) {
+  return {descriptor.impl_info_str(), [primitive, operands = std::move(operands), stream = dnnl::stream(cpu())] {
+            primitive.execute(stream, operands);
+          }};
+}
+
+Primitive multiply(const Operand& a, const Operand& b, const memory::desc& b_desc, const Operand& out, float scale) {
+  dnnl::primitive_attr attributes;
+  if (scale != 1.0f) {
+    dnnl::post_ops post_ops;
+#if DNNL_VERSION_MAJOR >= 3
+    post_ops.append_eltwise(dnnl::algorithm::eltwise_linear, scale, 0.0f);
+#else
+    post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, scale, 0.0f);
+#endif
+    attributes.set_post_ops(post_ops);
+  }
+  const auto descriptor = matmul::matmul_descriptor(cpu(), dense(a), b_desc, nullptr, dense(out), attributes);
+  return bound(
+      descriptor, dnnl::matmul(descriptor),
+      {{DNNL_ARG_SRC, bind(dense(a), a)}, {DNNL_ARG_WEIGHTS, bind(b_desc, b)}, {DNNL_ARG_DST, bind(dense(out), out)}});
+}
+
+// A primitive that replaces x.
+Primitive in_place(const dnnl::primitive_desc_base& descriptor, const dnnl::primitive& primitive, const Operand& x) {
+  const memory data = bind(dense(x), x);
+  return bound(descriptor, primitive, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}});
+}
+
+}  // namespace
+
+Primitive matmul(const Operand& a, const Operand& b, const Operand& out) { return multiply(a, b, dense(b), out, 1.0f); }
+
+Primitive matmul_transposed(const Operand& a, const Operand& b, const Operand& out, float scale) {
+  return multiply(a, b, with_tag({b.sizes[1], b.sizes[0]}, memory::format_tag::ba), out, scale);
+}
+
+Primitive linear(const Operand& rows, const Operand& W, const Operand& out) {
+  using dnnl::inner_product_forward;
+  const memory::desc any = with_tag(W.sizes, memory::format_tag::any);
+#if DNNL_VERSION_MAJOR >= 3
+  const inner_product_forward::primitive_desc descriptor(cpu(), kForward, dense(rows), any, dense(out));
+#else
+  const inner_product_forward::primitive_desc descriptor(
+      inner_product_forward::desc(kForward, dense(rows), any, dense(out)), cpu());
+#endif
+  memory plain = bind(dense(W), W), packed(descriptor.weights_desc(), cpu());
+  dnnl::stream stream(cpu());
+  dnnl::reorder(plain, packed).execute(stream, plain, packed);
+  stream.wait();
+  return bound(
+      descriptor, inner_product_forward(descriptor),
+      {{DNNL_ARG_SRC, bind(dense(rows), rows)}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, bind(dense(out), out)}});
+}
+
+Primitive softmax(const Operand& x) {
+  using dnnl::softmax_forward;
+#if DNNL_VERSION_MAJOR >= 3
+  const softmax_forward::primitive_desc descriptor(cpu(), kForward, dnnl::algorithm::softmax_accurate, dense(x),
+                                                   dense(x), 1);
+#else
+  const softmax_forward::primitive_desc descriptor(softmax_forward::desc(kForward, dense(x), 1), cpu());
+#endif
+  return in_place(descriptor, softmax_forward(descriptor), x);
+}
+
+Primitive tanh(const Operand& x) {
+  using dnnl::eltwise_forward;
+#if DNNL_VERSION_MAJOR >= 3
+  const eltwise_forward::primitive_desc descriptor(cpu(), kForward, dnnl::algorithm::eltwise_tanh, dense(x), dense(x));
+#else
+  const eltwise_forward::primitive_desc descriptor(
+      eltwise_forward::desc(kForward, dnnl::algorithm::eltwise_tanh, dense(x)), cpu());
+#endif
+  return in_place(descriptor, eltwise_forward(descriptor), x);
+}
+
+}  // namespace onednn
+
+std::string onednn_version() {
+  static const std::unordered_map<int, std::string> kNames = {
+      {static_cast<int>(dnnl::cpu_isa::sse41), "SSE4.1"},
+      {static_cast<int>(dnnl::cpu_isa::avx2), "AVX2"},
+      {static_cast<int>(dnnl::cpu_isa::avx512_core), "AVX-512"},
+      {static_cast<int>(dnnl::cpu_isa::avx512_core_vnni), "AVX-512 VNNI"},
+      {static_cast<int>(dnnl::cpu_isa::avx512_core_bf16), "AVX-512 BF16"}};
+  const auto name = kNames.find(static_cast<int>(dnnl::get_effective_cpu_isa()));
+  return matmul::dnnl_version_text() + (name == kNames.end() ? "" : ", runs on " + name->second);
+}
+
+}  // namespace attend::bench
