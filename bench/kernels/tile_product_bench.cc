@@ -40,6 +40,7 @@ void tile_product(benchmark::State& state, const Target& target, const TileCase&
                                       .a_stride = static_cast<std::ptrdiff_t>(tile.inner),
                                       .b = b.data(),
                                       .b_panel_stride = tile.inner * width,
+                                      .b_row_stride = static_cast<std::ptrdiff_t>(width),
                                       .c = c.data(),
                                       .c_stride = static_cast<std::ptrdiff_t>(columns),
                                       .num_rows = tile.rows,

@@ -84,19 +84,29 @@ void PackKeys(D d, const PackKeysArgs& args) {
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t width = PanelWidth(d);
   const std::size_t rows = args.size + (args.half_norms ? 1 : 0);
-  for (std::size_t first = 0; first < args.num_keys; first += width) {
+  const std::size_t end = args.first + args.num_keys;
+  for (std::size_t first = args.first; first < end;) {
+    const std::size_t begin = first % width, count = std::min(width - begin, end - first);
     float* HWY_RESTRICT panel = args.panels + first / width * args.panel_stride;
-    const float* keys = args.keys + static_cast<std::ptrdiff_t>(first) * args.keys_stride;
-    const std::size_t count = std::min(width, args.num_keys - first);
-    for (std::size_t j = 0; j < count; j += lanes) {
-      simd::TransposeRows(d, keys + static_cast<std::ptrdiff_t>(j) * args.keys_stride, args.keys_stride,
-                          std::min(lanes, count - j), args.size, panel + j, width);
+    const float* keys = args.keys + static_cast<std::ptrdiff_t>(first - args.first) * args.keys_stride;
+    for (std::size_t j = begin; j < begin + count;) {
+      const std::size_t vector = std::min(lanes - j % lanes, begin + count - j);
+      const float* from = keys + static_cast<std::ptrdiff_t>(j - begin) * args.keys_stride;
+      // Whole vectors, where what they overwrite is padded below anyway.
+      if (j % lanes == 0 && (vector == lanes || args.pad)) {
+        simd::TransposeRows(d, from, args.keys_stride, vector, args.size, panel + j, width);
+      } else {
+        simd::TransposeRowsExactly(d, from, args.keys_stride, vector, args.size, panel + j, width);
+      }
+      j += vector;
     }
     if (args.center != nullptr) CenterPanel(d, args.center, args.size, count, panel);
-    if (count < width) {
-      for (std::size_t k = 0; k < rows; ++k) std::fill(panel + k * width + count, panel + (k + 1) * width, 0.0f);
+    if (args.pad && begin + count < width) {
+      for (std::size_t k = 0; k < rows; ++k)
+        std::fill(panel + k * width + begin + count, panel + (k + 1) * width, 0.0f);
     }
     if (args.half_norms) AppendHalfNorms(d, args.size, count, panel);
+    first += count;
   }
 }
 

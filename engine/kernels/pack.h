@@ -18,8 +18,10 @@ struct PackKeysArgs {
   std::size_t size;          // D or U
   const float* center;       // size elements subtracted from every key, or nullptr
   bool half_norms;           // append a row k = size holding -|key - center|^2 / 2
-  float* panels;             // aligned; ceil(num_keys / panel_width) panels; columns beyond num_keys are set to 0
+  float* panels;             // aligned; key j becomes column first + j
   std::size_t panel_stride;  // (size + half_norms) * panel_width
+  std::size_t first = 0;     // a multiple of panel_width if there is a center or half_norms
+  bool pad = true;  // columns beyond the last key, up to the end of its panel, are set to 0; false: they are left alone
 };
 
 struct PackValuesArgs {

@@ -53,7 +53,8 @@ HWY_INLINE void StoreRow(D d, bool add, V c0, V c1, V c2, V c3, float* HWY_RESTR
 // compile away; each existing row runs the same operations in the same order whatever kRows is.
 template <std::size_t kRows, class D>
 HWY_INLINE void MultiplyRows(D d, const float* HWY_RESTRICT a, std::ptrdiff_t a_stride, const float* HWY_RESTRICT b,
-                             std::size_t inner, bool add, float* HWY_RESTRICT c, std::ptrdiff_t c_stride) {
+                             std::ptrdiff_t b_stride, std::size_t inner, bool add, float* HWY_RESTRICT c,
+                             std::ptrdiff_t c_stride) {
   static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d);
@@ -67,12 +68,12 @@ HWY_INLINE void MultiplyRows(D d, const float* HWY_RESTRICT a, std::ptrdiff_t a_
 
   V b2 = zero, b3 = zero;
   for (std::size_t k = 0; k < inner; ++k) {
-    const float* HWY_RESTRICT b_row = b + k * kVectorsPerPanel * lanes;
-    const V b0 = hn::Load(d, b_row);
-    const V b1 = hn::Load(d, b_row + lanes);
+    const float* HWY_RESTRICT b_row = b + static_cast<std::ptrdiff_t>(k) * b_stride;
+    const V b0 = hn::LoadU(d, b_row);
+    const V b1 = hn::LoadU(d, b_row + lanes);
     if constexpr (kVectorsPerPanel > 2) {
-      b2 = hn::Load(d, b_row + 2 * lanes);
-      b3 = hn::Load(d, b_row + 3 * lanes);
+      b2 = hn::LoadU(d, b_row + 2 * lanes);
+      b3 = hn::LoadU(d, b_row + 3 * lanes);
     }
 #define ATTEND_STEP(row, r0, r1, r2, r3)                                                                             \
   if constexpr (kRows > row) {                                                                                       \
@@ -109,7 +110,7 @@ void MultiplyTile(D d, const TileProductArgs& args) {
   for (std::size_t panel = 0; panel < panels; ++panel) {
     for (std::size_t k = 0; k == 0 || k < args.inner; k += kInnerBlock) {
       const std::size_t inner = std::min(kInnerBlock, args.inner - k);
-      const float* b = args.b + panel * args.b_panel_stride + k * width;
+      const float* b = args.b + panel * args.b_panel_stride + static_cast<std::ptrdiff_t>(k) * args.b_row_stride;
       const bool add = args.accumulate || k > 0;
       std::size_t row = 0;
       const auto a_at = [&](std::size_t m) { return args.a + static_cast<std::ptrdiff_t>(m) * args.a_stride + k; };
@@ -117,23 +118,23 @@ void MultiplyTile(D d, const TileProductArgs& args) {
         return args.c + static_cast<std::ptrdiff_t>(m) * args.c_stride + panel * width;
       };
       for (; row + kRowsPerStep <= args.num_rows; row += kRowsPerStep) {
-        MultiplyRows<6>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+        MultiplyRows<6>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
       }
       switch (args.num_rows - row) {
         case 5:
-          MultiplyRows<5>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          MultiplyRows<5>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
           break;
         case 4:
-          MultiplyRows<4>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          MultiplyRows<4>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
           break;
         case 3:
-          MultiplyRows<3>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          MultiplyRows<3>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
           break;
         case 2:
-          MultiplyRows<2>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          MultiplyRows<2>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
           break;
         case 1:
-          MultiplyRows<1>(d, a_at(row), args.a_stride, b, inner, add, c_at(row), args.c_stride);
+          MultiplyRows<1>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
           break;
         default:
           break;

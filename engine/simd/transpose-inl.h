@@ -69,9 +69,26 @@ HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& load, size_t row) {
   }
 }
 
+// Where a vector of rows goes: all of it, aligned, or its first lanes only, anywhere.
+struct WholeStore {
+  template <class D>
+  HWY_INLINE void operator()(hn::Vec<D> v, D d, float* HWY_RESTRICT to) const {
+    hn::Store(v, d, to);
+  }
+};
+struct ExactStore {
+  size_t num_rows;
+
+  template <class D>
+  HWY_INLINE void operator()(hn::Vec<D> v, D d, float* HWY_RESTRICT to) const {
+    StoreTail(v, d, to, num_rows);
+  }
+};
+
 // to[k * to_stride + row] = load[row][k] for the first num_columns <= 4 values of k and a vector of rows.
-template <class D, class Rows>
-HWY_INLINE void FourColumns(D d, const Rows& load, size_t num_columns, float* HWY_RESTRICT to, size_t to_stride) {
+template <class D, class Rows, class Store>
+HWY_INLINE void FourColumns(D d, const Rows& load, size_t num_columns, float* HWY_RESTRICT to, size_t to_stride,
+                            const Store& store) {
   using V = hn::Vec<D>;
   const hn::Repartition<uint64_t, D> pairs;  // not double: 32-bit Arm has none
   using P = hn::Vec<decltype(pairs)>;
@@ -80,17 +97,37 @@ HWY_INLINE void FourColumns(D d, const Rows& load, size_t num_columns, float* HW
   // In each block: 0[0] 1[0] 0[1] 1[1], then 2[0] 3[0] 2[1] 3[1], and the same of elements 2 and 3.
   const P lower01 = hn::BitCast(pairs, hn::InterleaveLower(d, row0, row1));
   const P lower23 = hn::BitCast(pairs, hn::InterleaveLower(d, row2, row3));
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, lower01, lower23)), d, to);
-  if (num_columns > 1) hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, lower01, lower23)), d, to + to_stride);
+  store(hn::BitCast(d, hn::InterleaveLower(pairs, lower01, lower23)), d, to);
+  if (num_columns > 1) store(hn::BitCast(d, hn::InterleaveUpper(pairs, lower01, lower23)), d, to + to_stride);
   if (num_columns <= 2) return;
   const P upper01 = hn::BitCast(pairs, hn::InterleaveUpper(d, row0, row1));
   const P upper23 = hn::BitCast(pairs, hn::InterleaveUpper(d, row2, row3));
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(pairs, upper01, upper23)), d, to + 2 * to_stride);
-  if (num_columns > 3) hn::Store(hn::BitCast(d, hn::InterleaveUpper(pairs, upper01, upper23)), d, to + 3 * to_stride);
+  store(hn::BitCast(d, hn::InterleaveLower(pairs, upper01, upper23)), d, to + 2 * to_stride);
+  if (num_columns > 3) store(hn::BitCast(d, hn::InterleaveUpper(pairs, upper01, upper23)), d, to + 3 * to_stride);
 }
 
 }  // namespace transpose
 #endif  // ATTEND_TRANSPOSES_IN_REGISTERS
+
+// to[k * to_stride + row] = from[row * from_stride + k] for row < num_rows <= Lanes(d) and k < num_columns; reads and
+// writes nothing else. `to` may have any alignment.
+template <class D>
+HWY_INLINE void TransposeRowsExactly(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows,
+                                     size_t num_columns, float* HWY_RESTRICT to, size_t to_stride) {
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+  for (size_t k = 0; k < num_columns; k += 4) {
+    const size_t left = num_columns - k;
+    const transpose::EndingRows rows{from + k, from_stride, num_rows, left};
+    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride, transpose::ExactStore{num_rows});
+  }
+#else
+  (void)d;
+  for (size_t row = 0; row < num_rows; ++row) {
+    const float* HWY_RESTRICT p = from + static_cast<std::ptrdiff_t>(row) * from_stride;
+    for (size_t k = 0; k < num_columns; ++k) to[k * to_stride + row] = p[k];
+  }
+#endif
+}
 
 // to[k * to_stride + row] = from[row * from_stride + k] for row < num_rows <= Lanes(d) and k < num_columns; reads
 // nothing else. Writes whole vectors: to[k * to_stride + row] is unspecified for num_rows <= row < Lanes(d). `to` is
@@ -99,23 +136,20 @@ template <class D>
 HWY_INLINE void TransposeRows(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows, size_t num_columns,
                               float* HWY_RESTRICT to, size_t to_stride) {
 #if ATTEND_TRANSPOSES_IN_REGISTERS
+  const transpose::WholeStore store;
   size_t k = 0;
   if (num_rows == hn::Lanes(d)) {
     for (; k + 4 <= num_columns; k += 4) {
-      transpose::FourColumns(d, transpose::WholeRows{from + k, from_stride}, 4, to + k * to_stride, to_stride);
+      transpose::FourColumns(d, transpose::WholeRows{from + k, from_stride}, 4, to + k * to_stride, to_stride, store);
     }
   }
   for (; k < num_columns; k += 4) {
     const size_t left = num_columns - k;
     const transpose::EndingRows rows{from + k, from_stride, num_rows, left};
-    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride);
+    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride, store);
   }
 #else
-  (void)d;
-  for (size_t row = 0; row < num_rows; ++row) {
-    const float* HWY_RESTRICT p = from + static_cast<std::ptrdiff_t>(row) * from_stride;
-    for (size_t k = 0; k < num_columns; ++k) to[k * to_stride + row] = p[k];
-  }
+  TransposeRowsExactly(d, from, from_stride, num_rows, num_columns, to, to_stride);
 #endif
 }
 
