@@ -40,7 +40,7 @@ std::string shape_text(const PlanImpl& plan) {
 
 }  // namespace
 
-std::string explain(const PlanImpl& plan) {
+std::string explain(const PlanImpl& plan, const TierCounts* counts) {
   const WorkspaceLayout& layout = plan.layout;
   std::string text =
       std::string(plan.layer->name) + " attention, path " + plan.path + ", target " + plan.kernels->name + "\n";
@@ -50,10 +50,15 @@ std::string explain(const PlanImpl& plan) {
                              " floats a panel; oneDNN picks its own instructions");
   text += line("workspace", std::to_string(layout.total) + " bytes = " + std::to_string(layout.workers) + " shared + " +
                                 std::to_string(plan.options.threads) + " x " + std::to_string(layout.worker_bytes) +
-                                " per thread");
+                                " per thread; prepared keys take " + std::to_string(plan.prepared.total) + " bytes");
   text += line("work", rounded(plan.flops) + "FLOP in products" +
                            (plan.tanhs > 0 ? ", " + rounded(plan.tanhs) + "tanh" : std::string()) + ", " +
                            rounded(plan.bytes) + "B read and written, all keys valid");
+  if (counts != nullptr) {
+    text += line("tiers", std::to_string(counts->free) + " free, " + std::to_string(counts->clamped) + " clamped, " +
+                              std::to_string(counts->rational) + " rational tiles of one query by " +
+                              std::to_string(plan.kernels->pack.panel_width) + " keys, in the last run");
+  }
   return text;
 }
 

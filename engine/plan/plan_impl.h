@@ -37,15 +37,31 @@ struct WorkspaceLayout {
   // Shared by all workers.
   std::size_t key_limits = 0;                 // int32 (B): keys that some query of the entry sees
   std::size_t row_starts = 0;                 // int64 (B + 1): sums of key_limits, to number the visible key rows
+  std::size_t tier_counts = 0;                // uint64 (threads, kNumScoreTiers), where tiers are counted
   std::size_t query = 0, key = 0, value = 0;  // projected rows, (B, M or N, size of the map)
+  std::size_t key_exps = 0, key_max = 0;      // factored additive score: (B, H, panels), (B, H, key_capacity)
   std::size_t pooled = 0;                     // multi-head: (B, M, H * head_value_size), before the output map
+  // Results of the chunks of keys: (B, H, chunks, M), rows of values padded to panels.
+  std::size_t chunk_accumulators = 0, chunk_max = 0, chunk_sum = 0;
   std::size_t workers = 0, worker_bytes = 0;  // worker w at workers + w * worker_bytes
   // Within a worker, while pooling.
-  std::size_t packed_keys = 0, packed_values = 0, packed_queries = 0, scores = 0, accumulators = 0;
-  std::size_t key_exps = 0, key_max = 0, query_exps = 0, query_max = 0;  // factored additive score
-  std::size_t row_max = 0, row_sum = 0, row_lens = 0, tile_lens = 0;
-  // Within a worker, while projecting: rows gathered for a map, its results, its scratch.
-  std::size_t rows_in = 0, rows_out = 0, map_scratch = 0;
+  std::size_t packed_keys = 0, packed_values = 0;                 // a span
+  std::size_t packed_queries = 0, query_exps = 0, query_max = 0;  // a group of queries
+  std::size_t accumulators = 0, row_max = 0, row_sum = 0, row_lens = 0;
+  std::size_t scores = 0, tile_lens = 0;  // a tile
+  // Within a worker, while projecting: rows gathered for a map, its results, their exponentials, its scratch.
+  std::size_t rows_in = 0, rows_out = 0, rows_exp = 0, map_scratch = 0;
+  std::size_t total = 0;
+};
+
+// Byte offsets into prepared keys, and what is there (run/key_side.h).
+struct PreparedLayout {
+  std::size_t lens = 0;           // int32 (B)
+  std::size_t values_finite = 0;  // int32 (B, H): 1, or 0 if some value is infinite or NaN
+  std::size_t rows = 0;        // additive: projected keys (B, key_capacity, H * U); gaussian: (B, H, key_capacity, D)
+  std::size_t key_panels = 0;  // dot, gaussian: (B, H, panels)
+  std::size_t key_exps = 0, key_max = 0;  // factored additive score, as in the workspace
+  std::size_t value_panels = 0;           // (B, H, panels of key_capacity rows)
   std::size_t total = 0;
 };
 
@@ -58,6 +74,9 @@ struct PlanImpl {
   // Facts derived from layer and shape.
   std::int64_t num_heads = 1;        // pooled side by side
   std::int64_t score_size = 0;       // per head
+  std::size_t inner_size = 0;        // of packed keys: score_size, + 1 for the gaussian's half norm
+  std::size_t key_capacity = 0;      // keys of an entry, in whole panels
+  std::size_t padded_values = 0;     // head_value_size in whole panels
   std::int64_t head_value_size = 0;  // per head
   std::int64_t context_size = 0;     // columns of an output row without the concatenated query
   std::int64_t output_size = 0;      // with it
@@ -71,12 +90,17 @@ struct PlanImpl {
   std::string path;
   Pooling pooling = Pooling::kFused;
   bool factored = false;  // additive: the factored score, else the rational tanh of every sum
-  std::size_t tile_queries = 0;
-  std::size_t tile_keys = 0;
+  // A tile of scores. A worker packs a span of keys at a time (a whole number of tiles) and takes it past a group of
+  // queries (again of tiles) whose sums it keeps meanwhile.
+  std::size_t tile_queries = 0, tile_keys = 0;
+  std::size_t group_queries = 0, span_keys = 0;
+  std::size_t scores_stride = 0;  // floats of a row of scores: tile_keys, or all keys where whole rows are kept
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
+  std::size_t chunk_keys = 0;    // few queries: keys of a work item, whose results are merged in order; 0: all of them
   WorkspaceLayout layout;
+  PreparedLayout prepared;
   std::vector<Reason> reasons;
 
   // Estimated for the full shape, all keys valid.

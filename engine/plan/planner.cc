@@ -4,6 +4,7 @@
 
 #include "engine/base/message.h"
 #include "engine/plan/facts.h"
+#include "engine/plan/layout.h"
 #include "engine/plan/rules.h"
 
 namespace attend::detail {
@@ -18,6 +19,7 @@ std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer
   establish_facts(*plan);
   apply_rules(*plan);
   lay_out_workspace(*plan);
+  lay_out_prepared(*plan);
   for (const matmul::Linear* map : {plan->query_map, plan->key_map, plan->value_map, plan->output_map}) {
     if (map != nullptr) map->prepare_for(options.threads);
   }

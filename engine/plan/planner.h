@@ -25,8 +25,8 @@ struct ParametersPresent {
 };
 LayerChoice choose_layer(const ParametersPresent& present, std::int64_t query_size, std::int64_t key_size);
 
-// The text of Plan::explain().
-std::string explain(const PlanImpl& plan);
+// The text of Plan::explain(). counts: of a run, or null.
+std::string explain(const PlanImpl& plan, const TierCounts* counts);
 
 }  // namespace attend::detail
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/carver.h"
 #include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/kernels/tile_product.h"
@@ -21,14 +20,16 @@ constexpr std::size_t kDotTileQueries = 48;
 constexpr std::size_t kAdditiveTileQueries = 16;
 // Keys of a tile: four inner blocks of the tile product. Longer tiles rescale less often but fall out of L1 and L2.
 constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
+// Bytes of keys, and of values, that an additive worker packs at a time, and of sums and exponentials that it keeps for
+// its queries: with scores and staging, 1 MiB per worker up to 512 hidden units and value columns.
+constexpr std::size_t kSpanBytes = 256 * 1024, kGroupBytes = 384 * 1024;
 // Bytes of materialised scores a worker may hold at a time: a quarter of a 1 MiB share of L2.
 constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The register kernel's rows; row tiles are multiples of it.
 constexpr std::size_t kRowStep = 6;
-// Queries from which the factored additive score pays: one query alone takes longer, for the keys' exponentials, than
-// its scores by the rational tanh (0.37 against 0.30 ns per key and hidden unit, AVX3). bench:
-// additive_score/m1_n100_u256 beside additive_rational/*.
-constexpr std::int64_t kFactoredQueries = 2;
+// Up to this many queries, keys are cut into chunks that workers pool side by side. A chunk of one query and 256 hidden
+// units takes 25 us, merging it well below one. Chunks are fixed, so that results do not depend on the threads.
+constexpr std::size_t kChunkQueries = 32, kChunkKeys = 1024;
 // Work items per thread: enough that uneven lengths even out.
 constexpr std::size_t kItemsPerThread = 4;
 
@@ -44,9 +45,10 @@ struct Candidate {
 std::vector<Candidate> candidates(const PlanImpl& plan) {
   std::vector<Candidate> all;
   if (plan.layer->score == Score::kAdditive) {
-    // A query's exponentials cost as much as one key's scores by the rational tanh, and a key's as much as one query's.
-    const bool factored_first = plan.shape.num_queries >= kFactoredQueries;
-    for (const bool factored : {factored_first, !factored_first}) {
+    // Also for one query, where a key's exponentials cost as much as its score by the rational tanh: 0.33 against 0.30
+    // ns per key and hidden unit (AVX3), beside 3 ns for its projection. Prepared keys have them, and runs with
+    // prepared keys and without agree to the bit. bench: additive/b64_m1_n100_u256 beside additive_rational.
+    for (const bool factored : {true, false}) {
       const std::string path = factored ? "additive/factored" : "additive/rational";
       if (!plan.options.attention_weights) all.push_back({path, Pooling::kFused, factored});
       all.push_back({path + "-materialised", Pooling::kMaterialised, factored});
@@ -64,10 +66,7 @@ std::string why_first(const PlanImpl& plan, const Candidate& first) {
                           "from where they lie"
                         : "attention_weights are not asked for, so scores live one tile at a time (online softmax)";
   if (plan.layer->score != Score::kAdditive) return why;
-  why += first.factored ? "; tanh from exponentials taken once per query and key, four terms per division"
-                        : "; tanh of each sum, since fewer than " + std::to_string(kFactoredQueries) +
-                              " queries do not pay for the keys' exponentials";
-  return why;
+  return why + "; tanh from exponentials taken once per query and key, several terms per division";
 }
 
 void choose_path(PlanImpl& plan) {
@@ -91,28 +90,61 @@ void choose_path(PlanImpl& plan) {
   plan.reasons.push_back({"path", plan.path + ": " + why + " (candidates: " + names + ")"});
 }
 
+// The largest multiple of step that fits into bytes, at least step.
+std::size_t fit(std::size_t bytes, std::size_t bytes_each, std::size_t step) {
+  return std::max<std::size_t>(bytes / bytes_each / step * step, step);
+}
+
+// Keys of an additive span: a power of two, so that spans divide chunks and levels; whole panels at the least.
+std::size_t additive_span(const PlanImpl& plan) {
+  const std::size_t most_columns = std::max({to_size(plan.score_size), plan.padded_values, std::size_t{1}});
+  std::size_t span = kTileKeys;
+  while (span > plan.kernels->pack.panel_width && span * most_columns * sizeof(float) > kSpanBytes) span /= 2;
+  return std::min(span, plan.key_capacity);
+}
+
 void choose_tiles(PlanImpl& plan) {
   const std::size_t panel = plan.kernels->pack.panel_width;
-  const std::size_t most_queries = plan.layer->score == Score::kAdditive ? kAdditiveTileQueries : kDotTileQueries;
+  const bool additive = plan.layer->score == Score::kAdditive, fused = plan.pooling == Pooling::kFused;
+  const std::size_t most_queries = additive ? kAdditiveTileQueries : kDotTileQueries;
   const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
-  const std::size_t padded_keys = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
+  plan.inner_size = to_size(plan.score_size) + (plan.layer->score == Score::kGaussian ? 1 : 0);
+  plan.key_capacity = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
+  plan.padded_values = round_up(to_size(plan.head_value_size), panel);
+  const bool chunked = fused && queries <= kChunkQueries && plan.key_capacity > kChunkKeys;
+  plan.chunk_keys = chunked ? kChunkKeys : 0;
+  plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel && !chunked ? 2 : 1;
   std::string why;
-  if (plan.pooling == Pooling::kFused) {
+  if (fused) {
     plan.tile_queries = std::min(queries, most_queries);
-    plan.tile_keys = std::min(padded_keys, round_up(kTileKeys, panel));
-    why = plan.tile_keys < padded_keys
+    plan.tile_keys = additive ? additive_span(plan) : std::min(plan.key_capacity, round_up(kTileKeys, panel));
+    why = plan.tile_keys < plan.key_capacity
               ? "scores of a tile stay in L2, sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
               : "all keys fit one tile";
   } else {
-    const std::size_t fit = kMaterialisedBytes / sizeof(float) / padded_keys / kRowStep * kRowStep;
-    plan.tile_queries = std::min(queries, std::clamp(fit, kRowStep, most_queries));
-    plan.tile_keys = padded_keys;
+    const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kRowStep * kRowStep;
+    plan.tile_queries = std::min(queries, std::clamp(rows, kRowStep, most_queries));
+    plan.tile_keys = additive ? additive_span(plan) : plan.key_capacity;
     why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
           std::to_string(kRowStep);
   }
-  plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel ? 2 : 1;
+  plan.scores_stride = fused ? plan.tile_keys : plan.key_capacity;
+  // Dot products pack a head's keys and values whole, once for all its queries.
+  plan.span_keys = additive ? plan.tile_keys : plan.key_capacity;
+  plan.group_queries = plan.tile_queries;
+  if (additive && fused) {
+    const std::size_t row_bytes =
+        (plan.padded_values * plan.accumulator_levels + to_size(plan.score_size)) * sizeof(float);
+    plan.group_queries = std::min(fit(kGroupBytes, row_bytes, plan.tile_queries), round_up(queries, plan.tile_queries));
+  }
   plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
                                        " keys, panels of " + std::to_string(panel) + ": " + why});
+  if (plan.group_queries > plan.tile_queries) {
+    plan.reasons.push_back({"group", std::to_string(plan.group_queries) +
+                                         " queries pass a tile's keys before the next keys, their sums and "
+                                         "exponentials within " +
+                                         std::to_string(kGroupBytes / 1024) + " KiB"});
+  }
 }
 
 void choose_split(PlanImpl& plan) {
@@ -120,22 +152,35 @@ void choose_split(PlanImpl& plan) {
   const std::size_t wanted = kItemsPerThread * to_size(plan.options.threads);
   const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
   plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(divide_up(wanted, heads), 1, tiles);
-  plan.reasons.push_back(
-      {"split", std::to_string(heads * plan.query_ranges) + " items for " + std::to_string(plan.options.threads) +
-                    (plan.options.threads == 1 ? " thread: " : " threads: ") +
-                    (plan.query_ranges == 1 ? std::string("one per head and batch entry, its keys packed once")
-                                            : std::to_string(plan.query_ranges) +
-                                                  " ranges of queries per head, since heads alone are fewer than " +
-                                                  std::to_string(kItemsPerThread) + " per thread") +
-                    "; results do not depend on it"});
+  const std::size_t chunks = plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
+  if (chunks > 1) plan.query_ranges = 1;
+  std::string why = plan.query_ranges == 1 ? std::string("one per head and batch entry")
+                                           : std::to_string(plan.query_ranges) +
+                                                 " ranges of queries per head, since heads alone are fewer than " +
+                                                 std::to_string(kItemsPerThread) + " per thread";
+  if (chunks > 1) {
+    why = std::to_string(chunks) + " chunks of " + std::to_string(plan.chunk_keys) +
+          " keys per head, merged in order, since at most " + std::to_string(kChunkQueries) + " queries share them";
+  }
+  plan.reasons.push_back({"split", std::to_string(heads * plan.query_ranges * chunks) + " items for " +
+                                       std::to_string(plan.options.threads) +
+                                       (plan.options.threads == 1 ? " thread: " : " threads: ") + why +
+                                       "; results do not depend on the threads"});
 }
 
-std::size_t map_out(const matmul::Linear* map) { return map == nullptr ? 0 : map->out_size(); }
+void check_tier_options(const PlanImpl& plan) {
+  if (plan.factored) return;
+  const char* option = plan.options.count_tiers                         ? "count_tiers"
+                       : plan.options.score_tier != ScoreTier::kByRange ? "score_tier"
+                                                                        : nullptr;
+  if (option != nullptr) fail(option, " is set, expected path additive/factored, which has tiers; path is ", plan.path);
+}
 
 }  // namespace
 
 void apply_rules(PlanImpl& plan) {
   choose_path(plan);
+  check_tier_options(plan);
   choose_tiles(plan);
   choose_split(plan);
   const auto map_reason = [&](const matmul::Linear* map, const char* name) {
@@ -147,63 +192,6 @@ void apply_rules(PlanImpl& plan) {
   map_reason(plan.key_map, "key map");
   map_reason(plan.value_map, "value map");
   map_reason(plan.output_map, "output map");
-}
-
-void lay_out_workspace(PlanImpl& plan) {
-  const char* what = "workspace";
-  const std::size_t batch = to_size(plan.shape.batch), heads = to_size(plan.num_heads);
-  const std::size_t query_rows = checked_multiply(batch, to_size(plan.shape.num_queries), what);
-  const std::size_t key_rows = checked_multiply(batch, to_size(plan.shape.num_keys), what);
-  const std::size_t panel = plan.kernels->pack.panel_width;
-  WorkspaceLayout& layout = plan.layout;
-
-  Carver shared;
-  layout.key_limits = shared.take(batch, sizeof(std::int32_t));
-  layout.row_starts = shared.take(batch + 1, sizeof(std::int64_t));
-  layout.query = shared.take(checked_multiply(query_rows, map_out(plan.query_map), what), sizeof(float));
-  layout.key = shared.take(checked_multiply(key_rows, map_out(plan.key_map), what), sizeof(float));
-  layout.value = shared.take(checked_multiply(key_rows, map_out(plan.value_map), what), sizeof(float));
-  const std::size_t pooled_size = plan.output_map == nullptr ? 0 : heads * to_size(plan.head_value_size);
-  layout.pooled = shared.take(checked_multiply(query_rows, pooled_size, what), sizeof(float));
-  layout.workers = shared.bytes();
-
-  const std::size_t inner = to_size(plan.score_size) + (plan.layer->score == Score::kGaussian ? 1 : 0);
-  const std::size_t padded_keys = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
-  const std::size_t padded_values = round_up(to_size(plan.head_value_size), panel);
-  Carver pooling;
-  layout.packed_keys = pooling.take(checked_multiply(padded_keys, inner, what), sizeof(float));
-  layout.packed_values = pooling.take(checked_multiply(padded_keys, padded_values, what), sizeof(float));
-  layout.packed_queries = pooling.take(checked_multiply(plan.tile_queries, inner, what), sizeof(float));
-  layout.scores = pooling.take(checked_multiply(plan.tile_queries, plan.tile_keys, what), sizeof(float));
-  layout.accumulators =
-      pooling.take(checked_multiply(plan.tile_queries, padded_values * plan.accumulator_levels, what), sizeof(float));
-  if (plan.factored) {
-    layout.key_exps = pooling.take(checked_multiply(padded_keys, inner, what), sizeof(float));
-    layout.key_max = pooling.take(padded_keys, sizeof(float));
-    layout.query_exps = pooling.take(checked_multiply(plan.tile_queries, inner, what), sizeof(float));
-    layout.query_max = pooling.take(plan.tile_queries, sizeof(float));
-  }
-  layout.row_max = pooling.take(plan.tile_queries, sizeof(float));
-  layout.row_sum = pooling.take(plan.tile_queries, sizeof(double));
-  layout.row_lens = pooling.take(plan.tile_queries, sizeof(std::int32_t));
-  layout.tile_lens = pooling.take(plan.tile_queries, sizeof(std::int32_t));
-
-  // Pooling and projecting take turns in a worker's part.
-  std::size_t most_in = 0, most_out = 0, most_scratch = 0;
-  for (const matmul::Linear* map : {plan.query_map, plan.key_map, plan.value_map, plan.output_map}) {
-    if (map == nullptr) continue;
-    most_in = std::max(most_in, map->in_size());
-    most_out = std::max(most_out, map->out_size());
-    most_scratch = std::max(most_scratch, map->scratch_bytes());
-  }
-  Carver projecting;
-  layout.rows_in = projecting.take(checked_multiply(matmul::Linear::kRowBlock, most_in, what), sizeof(float));
-  layout.rows_out = projecting.take(checked_multiply(matmul::Linear::kRowBlock, most_out, what), sizeof(float));
-  layout.map_scratch = projecting.take(most_scratch, 1);
-
-  layout.worker_bytes = std::max(pooling.bytes(), projecting.bytes());
-  layout.total =
-      checked_add(layout.workers, checked_multiply(to_size(plan.options.threads), layout.worker_bytes, what), what);
 }
 
 void estimate_work(PlanImpl& plan) {

@@ -9,8 +9,7 @@ namespace attend::detail {
 // path that does not fit.
 void apply_rules(PlanImpl& plan);
 
-// Sizes the workspace for the chosen tiles and estimates the work.
-void lay_out_workspace(PlanImpl& plan);
+// For explain().
 void estimate_work(PlanImpl& plan);
 
 }  // namespace attend::detail

@@ -1,5 +1,7 @@
 #include "engine/run/bind.h"
 
+#include <utility>
+
 #include "engine/base/message.h"
 #include "engine/view/check.h"
 #include "engine/view/valid_lens.h"
@@ -8,8 +10,8 @@ namespace attend::detail {
 namespace {
 
 // The views of a run either have an axis of heads, (B, H, N, D), or not, (B, N, D).
-bool has_head_axis(const PlanImpl& plan, const Inputs& inputs) {
-  return !plan.layer->is_multi_head && (plan.shape.num_heads > 1 || inputs.queries.rank() == 4);
+bool has_head_axis(const PlanImpl& plan, const TensorView<const float>& view) {
+  return !plan.layer->is_multi_head && (plan.shape.num_heads > 1 || view.rank() == 4);
 }
 
 // Sizes, with an axis of heads or without, and the innermost stride.
@@ -25,42 +27,95 @@ void check_rows(const TensorView<T>& view, const char* name, bool heads, std::in
   check_innermost_stride(view, name);
 }
 
+// Keys and values of a run, or to be prepared. batch: Axis::kAny where the keys decide.
+struct KeyRows {
+  std::int64_t batch, num_keys;
+  Rows<const float> keys, values;
+};
+KeyRows check_keys(const PlanImpl& plan, const TensorView<const float>& keys, const char* keys_name,
+                   const TensorView<const float>& values, const char* values_name, bool heads, std::int64_t batch) {
+  const Shape& shape = plan.shape;
+  check_rows(keys, keys_name, heads, batch, shape.num_heads, {"N"}, {"Dk", shape.key_size});
+  const std::int64_t entries = keys.size(0), num_keys = keys.size(-2);
+  check_rows(values, values_name, heads, entries, shape.num_heads, {"N", num_keys}, {"Dv", shape.value_size});
+  return {entries, num_keys, rows_of(keys), rows_of(values)};
+}
+
+// Keys and values as they were prepared, and the lengths that stand for all of them.
+void bind_prepared(const PlanImpl& plan, const Inputs& inputs, const PreparedView& prepared, Bound& bound) {
+  if (prepared.plan != &plan) fail("prepared was made for another plan, expected this one or a copy of it");
+  if (prepared.batch == 0) fail("prepared holds nothing, expected keys from Plan::prepare");
+  for (const auto& [view, name] : {std::pair{&inputs.keys, "keys"}, std::pair{&inputs.values, "values"}}) {
+    if (!view->empty()) fail(name, " is ", to_string(view->sizes()), ", expected none beside prepared keys");
+  }
+  if (prepared.batch != bound.batch) {
+    fail("prepared holds ", prepared.batch, " batch entries, queries has ", bound.batch, ", expected as many");
+  }
+  bound.num_keys = prepared.num_keys;
+  bound.valid_lens = TensorView<const std::int32_t>(prepared.lens(), {prepared.batch});
+}
+
+// valid_lens of a run on prepared keys: at most the keys that each entry has.
+void check_prepared_lens(const TensorView<const std::int32_t>& lens, const PreparedView& prepared,
+                         std::int64_t num_queries) {
+  check_valid_lens(lens, prepared.batch, num_queries, prepared.num_keys);
+  for (std::int64_t b = 0; b < prepared.batch; ++b) {
+    const std::int32_t limit = key_limit(lens, b, num_queries, prepared.num_keys);
+    if (limit <= prepared.lens()[b]) continue;
+    fail("valid_lens has ", limit, " for batch entry ", b, ", expected at most ", prepared.lens()[b],
+         ", the keys prepared for it");
+  }
+}
+
+void check_lens_option(const PlanImpl& plan, const TensorView<const std::int32_t>& lens) {
+  if (plan.options.valid_lens == ValidLens::kNone) {
+    fail("valid_lens is ", to_string(lens.sizes()), ", expected none: the plan was made with ValidLens::kNone");
+  }
+  if (plan.options.valid_lens == ValidLens::kPerBatch && lens.rank() != 1) {
+    fail("valid_lens is ", to_string(lens.sizes()), ", expected rank 1: the plan was made with ValidLens::kPerBatch");
+  }
+}
+
 }  // namespace
 
-Bound bind(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs) {
+Bound bind(const PlanImpl& plan, const Inputs& inputs, const PreparedView* prepared, const Outputs& outputs) {
   const Shape& shape = plan.shape;
-  const bool heads = has_head_axis(plan, inputs);
-  const std::int64_t num_heads = shape.num_heads;
   const TensorView<const float>& queries = inputs.queries;
+  const bool heads = has_head_axis(plan, queries);
   const TensorView<const float>& keys = inputs.keys.empty() ? queries : inputs.keys;
   const TensorView<const float>& values = inputs.values.empty() ? keys : inputs.values;
   const char* keys_name = inputs.keys.empty() ? "keys (not given, so the queries)" : "keys";
   const char* values_name = inputs.values.empty() ? "values (not given, so the keys)" : "values";
 
-  check_rows(queries, "queries", heads, Axis::kAny, num_heads, {"M"}, {"Dq", shape.query_size});
+  check_rows(queries, "queries", heads, Axis::kAny, shape.num_heads, {"M"}, {"Dq", shape.query_size});
   Bound bound;
   bound.batch = queries.size(0);
   bound.num_queries = queries.size(-2);
-  check_rows(keys, keys_name, heads, bound.batch, num_heads, {"N"}, {"Dk", shape.key_size});
-  bound.num_keys = keys.size(-2);
-  check_rows(values, values_name, heads, bound.batch, num_heads, {"N", bound.num_keys}, {"Dv", shape.value_size});
+  if (prepared != nullptr) {
+    bind_prepared(plan, inputs, *prepared, bound);
+  } else if (plan.options.prepared_keys) {
+    fail("prepared is not given, expected prepared keys: the plan was made with PlanOptions::prepared_keys");
+  } else {
+    const KeyRows rows = check_keys(plan, keys, keys_name, values, values_name, heads, bound.batch);
+    bound.num_keys = rows.num_keys;
+    bound.keys = rows.keys;
+    bound.values = rows.values;
+  }
   check_at_most(bound.batch, shape.batch, "batch, the first size of queries,");
   check_at_most(bound.num_queries, shape.num_queries, "num_queries");
   check_at_most(bound.num_keys, shape.num_keys, "num_keys");
 
   if (!inputs.valid_lens.empty()) {
-    if (plan.options.valid_lens == ValidLens::kNone) {
-      fail("valid_lens is ", to_string(inputs.valid_lens.sizes()),
-           ", expected none: the plan was made with ValidLens::kNone");
+    check_lens_option(plan, inputs.valid_lens);
+    if (prepared != nullptr) {
+      check_prepared_lens(inputs.valid_lens, *prepared, bound.num_queries);
+    } else {
+      check_valid_lens(inputs.valid_lens, bound.batch, bound.num_queries, bound.num_keys);
     }
-    if (plan.options.valid_lens == ValidLens::kPerBatch && inputs.valid_lens.rank() != 1) {
-      fail("valid_lens is ", to_string(inputs.valid_lens.sizes()),
-           ", expected rank 1: the plan was made with ValidLens::kPerBatch");
-    }
-    check_valid_lens(inputs.valid_lens, bound.batch, bound.num_queries, bound.num_keys);
+    bound.valid_lens = inputs.valid_lens;
   }
 
-  check_rows(outputs.output, "output", heads, bound.batch, num_heads, {"M", bound.num_queries},
+  check_rows(outputs.output, "output", heads, bound.batch, shape.num_heads, {"M", bound.num_queries},
              {"Dv", plan.output_size});
   check_written_strides(outputs.output, "output");
   const TensorView<float>& weights = outputs.attention_weights;
@@ -75,11 +130,22 @@ Bound bind(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs) {
     bound.attention_weights = rows_of(weights);
   }
   bound.queries = rows_of(queries);
-  bound.keys = rows_of(keys);
-  bound.values = rows_of(values);
-  bound.valid_lens = inputs.valid_lens;
   bound.output = rows_of(outputs.output);
   return bound;
+}
+
+BoundKeys bind_keys(const PlanImpl& plan, const KeyInputs& inputs) {
+  const TensorView<const float>& values = inputs.values.empty() ? inputs.keys : inputs.values;
+  const char* values_name = inputs.values.empty() ? "values (not given, so the keys)" : "values";
+  const bool heads = has_head_axis(plan, inputs.keys);
+  const KeyRows rows = check_keys(plan, inputs.keys, "keys", values, values_name, heads, Axis::kAny);
+  check_at_most(rows.batch, plan.shape.batch, "batch, the first size of keys,");
+  if (!inputs.valid_lens.empty()) {
+    check_lens_option(plan, inputs.valid_lens);
+    const bool per_query = inputs.valid_lens.rank() == 2;
+    check_valid_lens(inputs.valid_lens, rows.batch, per_query ? inputs.valid_lens.size(1) : 0, rows.num_keys);
+  }
+  return {rows.batch, rows.num_keys, rows.keys, rows.values, inputs.valid_lens};
 }
 
 }  // namespace attend::detail

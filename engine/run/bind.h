@@ -28,6 +28,15 @@ Rows<T> rows_of(const TensorView<T>& view) {
   return {view.data(), view.stride(0), 0, view.stride(1)};
 }
 
+// The memory of prepared keys, and what it holds.
+struct PreparedView {
+  std::byte* memory = nullptr;
+  const PlanImpl* plan = nullptr;  // that it was made for
+  std::int64_t batch = 0, num_keys = 0;
+
+  std::int32_t* lens() const { return reinterpret_cast<std::int32_t*>(memory + plan->prepared.lens); }
+};
+
 // A run's problem. Heads: those of the views, 1 for (B, N, D).
 struct Bound {
   std::int64_t batch = 0, num_queries = 0, num_keys = 0;
@@ -36,8 +45,17 @@ struct Bound {
   Rows<float> output, attention_weights;  // attention_weights.data is null when not asked for
 };
 
-// Throws Error for anything that does not fit the plan (the contract, lines 1, 7 and 10). Writes nothing.
-Bound bind(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs);
+// What is to be prepared.
+struct BoundKeys {
+  std::int64_t batch = 0, num_keys = 0;
+  Rows<const float> keys, values;
+  TensorView<const std::int32_t> valid_lens;
+};
+
+// Throw Error for anything that does not fit the plan (the contract, lines 1, 7 and 10). Write nothing.
+// prepared: null unless the run is given prepared keys; its lengths are the valid lengths where none are given.
+Bound bind(const PlanImpl& plan, const Inputs& inputs, const PreparedView* prepared, const Outputs& outputs);
+BoundKeys bind_keys(const PlanImpl& plan, const KeyInputs& inputs);
 
 }  // namespace attend::detail
 

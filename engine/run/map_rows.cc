@@ -1,9 +1,12 @@
 #include "engine/run/map_rows.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "engine/base/checked.h"
+#include "engine/base/message.h"
+#include "engine/run/items.h"
 
 namespace attend::detail {
 namespace {
@@ -26,8 +29,21 @@ std::int64_t rows_in_entry(const MapJob& job, std::int64_t entry) {
 template <class T>
 bool is_dense(const MapJob& job, const Rows<T>& rows, Place first, std::int64_t count, std::int64_t size) {
   if (count > 1 && rows.row_stride != size) return false;
-  if (first.row + count <= rows_in_entry(job, first.entry)) return true;
-  return job.starts == nullptr && rows.batch_stride == job.rows_per_entry * size;
+  std::int64_t left = count - (rows_in_entry(job, first.entry) - first.row);
+  for (std::int64_t entry = first.entry; left > 0; left -= rows_in_entry(job, ++entry)) {
+    if (rows.batch_stride != rows_in_entry(job, entry) * size) return false;
+  }
+  return true;
+}
+
+// Calls visit(entry, first row, number of rows, index of the first in the block) for each entry that a block touches.
+template <class Visit>
+void for_each_entry(const MapJob& job, Place place, std::int64_t count, const Visit& visit) {
+  for (std::int64_t done = 0; done < count; place = {place.entry + 1, 0}) {
+    const std::int64_t rows = std::min(count - done, rows_in_entry(job, place.entry) - place.row);
+    if (rows > 0) visit(place.entry, place.row, rows, done);
+    done += rows;
+  }
 }
 
 // Calls copy(address of the row in the tensor, its index in the block) for each row of a block.
@@ -64,14 +80,38 @@ bool map_block(const MapJob& job, std::size_t block, const WorkspaceLayout& layo
     std::fill(gathered + rows * in, gathered + padded * in, 0.0f);
     source = gathered;
   }
-  float* destination = job.destination.at(place.entry, 0, place.row);
-  const bool in_place = padded == rows && is_dense(job, job.destination, place, count, static_cast<std::int64_t>(out));
-  if (!job.map->multiply(source, in_place ? destination : results, rows, worker + layout.map_scratch)) return false;
-  if (!in_place) {
+  const bool kept = job.destination.data != nullptr;
+  const bool in_place =
+      kept && padded == rows && is_dense(job, job.destination, place, count, static_cast<std::int64_t>(out));
+  float* mapped = in_place ? job.destination.at(place.entry, 0, place.row) : results;
+  if (!job.map->multiply(source, mapped, rows, worker + layout.map_scratch)) return false;
+  if (kept && !in_place) {
     for_each_row(job, job.destination, place, rows,
                  [&](float* row, std::size_t i) { std::memcpy(row, results + i * out, out * sizeof(float)); });
   }
+  if (job.sink == nullptr) return true;
+  for_each_entry(job, place, count, [&](std::int64_t b, std::int64_t row, std::int64_t n, std::int64_t index) {
+    job.sink->take(b, row, n, mapped + static_cast<std::size_t>(index) * out, static_cast<std::ptrdiff_t>(out), worker);
+  });
   return true;
+}
+
+void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor) {
+  std::size_t blocks = 0;
+  for (const MapJob& job : jobs) blocks += job.num_blocks();
+  std::atomic<bool> failed{false};
+  run_items(executor, plan.options.threads, blocks, [&](std::size_t item, std::size_t worker) {
+    for (const MapJob& job : jobs) {
+      const std::size_t own = job.num_blocks();
+      if (item < own) {
+        std::byte* memory = workspace + plan.layout.workers + worker * plan.layout.worker_bytes;
+        if (!map_block(job, item, plan.layout, memory)) failed.store(true, std::memory_order_relaxed);
+        return;
+      }
+      item -= own;
+    }
+  });
+  if (failed.load()) fail("oneDNN failed to execute a product that it had accepted when it was planned");
 }
 
 }  // namespace attend::detail

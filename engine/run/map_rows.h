@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "engine/matmul/linear.h"
 #include "engine/plan/plan_impl.h"
@@ -12,11 +13,22 @@
 
 namespace attend::detail {
 
+// Takes mapped rows further while they are in cache.
+class RowSink {
+ public:
+  virtual ~RowSink() = default;
+  // Rows `first` to first + count - 1 of entry b, in this job's numbering; they stay valid during the call. worker:
+  // this worker's part of the workspace, of which the map's own areas (rows_in, rows_out, map_scratch) are in use.
+  virtual void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
+                    std::byte* worker) const = 0;
+};
+
 // One tensor through one map. Rows are numbered across the batch, so that small entries share a block of rows.
 struct MapJob {
   const matmul::Linear* map = nullptr;
   Rows<const float> source;
-  Rows<float> destination;
+  Rows<float> destination;        // data is null: the rows go to the sink alone
+  const RowSink* sink = nullptr;  // or none
   // Rows of entry b: those numbered starts[b] to starts[b + 1] - 1; or rows_per_entry each where starts is null.
   const std::int64_t* starts = nullptr;
   std::int64_t rows_per_entry = 0;
@@ -28,6 +40,9 @@ struct MapJob {
 
 // Maps block `block` of the job. worker: this worker's part of the workspace. False if oneDNN failed.
 [[nodiscard]] bool map_block(const MapJob& job, std::size_t block, const WorkspaceLayout& layout, std::byte* worker);
+
+// Several jobs' blocks as one parallel loop. Throws Error if oneDNN failed.
+void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor);
 
 }  // namespace attend::detail
 

@@ -1,50 +1,60 @@
 #include "engine/run/pool.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
-#include "engine/base/checked.h"
 #include "engine/view/valid_lens.h"
 
 namespace attend::detail {
 namespace {
 
-// One head of one batch entry, its keys and values packed.
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// Neighbouring queries whose scores are computed together, and the keys they see.
+struct Tile {
+  std::int64_t m;                 // the first query
+  std::size_t row, rows;          // its place in the group, how many
+  std::size_t shortest, longest;  // keys of the rows
+};
+
+// Keys of one head of one batch entry, from `begin` to limit - 1.
 class Head {
  public:
-  Head(const PoolJob& job, std::int64_t b, std::int64_t h, std::byte* worker)
+  Head(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t begin, std::size_t limit, std::byte* worker,
+       std::uint64_t* tier_counts)
       : job_(job),
         plan_(*job.plan),
         kernels_(*job.plan->kernels),
         b_(b),
         h_(h),
-        limit_(static_cast<std::size_t>(job.key_limits[b])),
+        begin_(begin),
+        limit_(limit),
         score_size_(static_cast<std::size_t>(plan_.score_size)),
         value_size_(static_cast<std::size_t>(plan_.head_value_size)),
-        inner_(score_size_ + (plan_.layer->score == Score::kGaussian ? 1 : 0)),
         panel_(kernels_.pack.panel_width),
-        level_size_(round_up(value_size_, panel_)),
-        accumulator_stride_(level_size_ * plan_.accumulator_levels),
+        accumulator_stride_(plan_.padded_values * plan_.accumulator_levels),
         packed_keys_(part<float>(worker, plan_.layout.packed_keys)),
         packed_values_(part<float>(worker, plan_.layout.packed_values)),
         packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
-        scores_(part<float>(worker, plan_.layout.scores)),
-        accumulators_(part<float>(worker, plan_.layout.accumulators)),
-        key_exps_(part<float>(worker, plan_.layout.key_exps)),
-        key_max_(part<float>(worker, plan_.layout.key_max)),
         query_exps_(part<float>(worker, plan_.layout.query_exps)),
         query_max_(part<float>(worker, plan_.layout.query_max)),
+        accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
         row_sum_(part<double>(worker, plan_.layout.row_sum)),
         row_lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
-        tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)) {}
+        scores_(part<float>(worker, plan_.layout.scores)),
+        tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
+        tier_counts_(tier_counts) {
+    if (plan_.layer->score == Score::kGaussian) choose_center();
+  }
 
-  // Queries first ... last - 1.
-  void pool(std::int64_t first, std::int64_t last) {
-    if (limit_ > 0) pack();
-    for (std::int64_t m = first; m < last; m += static_cast<std::int64_t>(plan_.tile_queries)) {
-      pool_tile(m, std::min(plan_.tile_queries, static_cast<std::size_t>(last - m)));
+  // Queries first ... last - 1, a group at a time. chunk: which of the chunks these keys are.
+  void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
+    for (std::int64_t m = first; m < last; m += static_cast<std::int64_t>(plan_.group_queries)) {
+      pool_group(m, std::min(plan_.group_queries, static_cast<std::size_t>(last - m)), chunk);
     }
   }
 
@@ -54,61 +64,35 @@ class Head {
     return reinterpret_cast<T*>(worker + offset);
   }
 
-  void pack() {
-    choose_center();
-    kernels_.pack.keys({.keys = job_.keys.at(b_, h_, 0),
-                        .keys_stride = job_.keys.row_stride,
-                        .num_keys = limit_,
-                        .size = score_size_,
-                        .center = center_,
-                        .half_norms = plan_.layer->score == Score::kGaussian,
-                        .panels = packed_keys_,
-                        .panel_stride = inner_ * panel_});
-    if (plan_.factored) {
-      kernels_.additive_score.exp_panels({.panels = packed_keys_,
-                                          .panel_stride = inner_ * panel_,
-                                          .num_keys = limit_,
-                                          .num_hiddens = score_size_,
-                                          .exps = key_exps_,
-                                          .key_max = key_max_});
-    }
-    values_finite_ = kernels_.pack.values({.values = job_.values.at(b_, h_, 0),
-                                           .values_stride = job_.values.row_stride,
-                                           .num_values = limit_,
-                                           .size = value_size_,
-                                           .panels = packed_values_,
-                                           .panel_stride = limit_ * panel_});
-  }
-
   // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far
   // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
   // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
   // max|score|.
   void choose_center() {
-    center_ = nullptr;
-    if (plan_.layer->score != Score::kGaussian) return;
-    for (std::size_t j = 0; j < limit_ && center_ == nullptr; ++j) {
-      const float* key = job_.keys.at(b_, h_, static_cast<std::int64_t>(j));
-      if (std::all_of(key, key + score_size_, [](float x) { return std::isfinite(x); })) center_ = key;
-    }
+    const auto visible = static_cast<std::size_t>(job_.key_limits[b_]);
+    center_ = finite_key(job_.keys, b_, h_, visible, score_size_);
   }
 
-  void pool_tile(std::int64_t m, std::size_t rows) {
-    std::int32_t longest = 0, shortest = std::numeric_limits<std::int32_t>::max();
+  void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
+    std::size_t longest = 0;
     for (std::size_t r = 0; r < rows; ++r) {
-      row_lens_[r] = valid_len(job_.valid_lens, b_, m + static_cast<std::int64_t>(r), job_.num_keys);
-      longest = std::max(longest, row_lens_[r]);
-      shortest = std::min(shortest, row_lens_[r]);
+      const std::int32_t len = valid_len(job_.valid_lens, b_, m + static_cast<std::int64_t>(r), job_.num_keys);
+      row_lens_[r] = std::min(len, static_cast<std::int32_t>(limit_));
+      longest = std::max(longest, static_cast<std::size_t>(row_lens_[r]));
     }
-    if (longest == 0) return clear(m, rows);
-    // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
-    row_by_row_ = shortest < longest && !values_finite_;
+    if (longest == 0 && plan_.chunk_keys == 0) return clear(m, rows);
     prepare_queries(m, rows);
-    if (plan_.pooling == Pooling::kFused) {
-      pool_fused(m, rows, static_cast<std::size_t>(longest));
-    } else {
-      pool_materialised(m, rows, static_cast<std::size_t>(longest));
-    }
+    if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(tile_at(m, 0, rows));
+    pool_fused(m, rows, longest);
+    if (plan_.chunk_keys > 0) return leave_chunk(m, rows, chunk);
+    finish(m, rows, row_sum_);
+  }
+
+  // Rows `row` to row + rows - 1 of a group that begins with query m.
+  Tile tile_at(std::int64_t m, std::size_t row, std::size_t rows) const {
+    const auto [shortest, longest] = std::minmax_element(row_lens_ + row, row_lens_ + row + rows);
+    return {m + static_cast<std::int64_t>(row), row, rows, static_cast<std::size_t>(*shortest),
+            static_cast<std::size_t>(*longest)};
   }
 
   // Dot product: scaled and packed. Additive: used where they lie; the factored score wants their exponentials.
@@ -131,70 +115,153 @@ class Head {
                            .scale = plan_.scale,
                            .append_scale = plan_.layer->score == Score::kGaussian,
                            .packed = packed_queries_,
-                           .packed_stride = static_cast<std::ptrdiff_t>(inner_)});
+                           .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
   }
 
-  // scores[r][j] for queries m ... and keys first ... first + columns - 1; first is a multiple of the panel width.
-  // tile_lens_ says how many of these keys each query sees; scores beyond are unspecified.
-  void score(std::int64_t m, std::size_t rows, std::size_t first, std::size_t columns) {
-    for (std::size_t r = 0; r < rows; ++r) tile_lens_[r] = len_within(r, first, columns);
-    if (plan_.layer->score == Score::kAdditive) return score_additive(m, rows, first, columns);
-    kernels_.tile_product.multiply({.a = packed_queries_,
-                                    .a_stride = static_cast<std::ptrdiff_t>(inner_),
-                                    .b = packed_keys_ + first * inner_,
-                                    .b_panel_stride = inner_ * panel_,
-                                    .c = scores_,
-                                    .c_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
-                                    .num_rows = rows,
+  // Keys of the span that holds key `first`, as panels from key `first` on: those packed ahead, or packed now, once.
+  const float* key_panels(std::size_t first) {
+    if (job_.packed.key_panels != nullptr) return job_.packed.key_panels_at(b_, h_, first);
+    const std::size_t span = span_begin(first);
+    if (span != keys_span_) {
+      keys_span_ = span;
+      kernels_.pack.keys({.keys = job_.keys.at(b_, h_, static_cast<std::int64_t>(span)),
+                          .keys_stride = job_.keys.row_stride,
+                          .num_keys = span_size(span),
+                          .size = score_size_,
+                          .center = center_,
+                          .half_norms = plan_.layer->score == Score::kGaussian,
+                          .panels = packed_keys_,
+                          .panel_stride = plan_.inner_size * panel_});
+    }
+    return packed_keys_ + (first - span) * plan_.inner_size;
+  }
+
+  std::size_t span_begin(std::size_t first) const { return first - (first - begin_) % plan_.span_keys; }
+  std::size_t span_size(std::size_t span) const { return std::min(plan_.span_keys, limit_ - span); }
+
+  // Values from `first` on as a tile product reads them.
+  struct Values {
+    const float* panels;
+    std::size_t panel_stride;
+    std::ptrdiff_t row_stride;
+  };
+  Values values(std::size_t first) {
+    const auto width = static_cast<std::ptrdiff_t>(panel_);
+    if (job_.packed.value_panels != nullptr) {
+      return {job_.packed.value_panels_at(b_, h_, first), plan_.key_capacity * panel_, width};
+    }
+    if (values_in_place()) {
+      return {job_.values.at(b_, h_, static_cast<std::int64_t>(first)), panel_, job_.values.row_stride};
+    }
+    const std::size_t span = span_begin(first);
+    if (span != values_span_) {
+      values_span_ = span;
+      values_finite_ = kernels_.pack.values({.values = job_.values.at(b_, h_, static_cast<std::int64_t>(span)),
+                                             .values_stride = job_.values.row_stride,
+                                             .num_values = span_size(span),
+                                             .size = value_size_,
+                                             .panels = packed_values_,
+                                             .panel_stride = span_size(span) * panel_});
+    }
+    return {packed_values_ + (first - span) * panel_, span_size(span) * panel_, width};
+  }
+
+  // Rows of whole panels need no packing, unless they lie a multiple of 4 KiB apart and share the sets of L1 (packing
+  // then won 10 % for dot products, where it is always worth its time). The bits are the same either way.
+  bool values_in_place() const {
+    constexpr std::ptrdiff_t kPage = 4096 / sizeof(float);
+    return plan_.layer->score == Score::kAdditive && value_size_ % panel_ == 0 && value_size_ > 0 &&
+           (plan_.group_queries == 1 || job_.values.row_stride % kPage != 0);
+  }
+
+  // Whether the values from `first` to last - 1, which values() gave, are known to be finite.
+  bool are_finite(std::size_t first, std::size_t last) const {
+    if (job_.packed.values_finite != nullptr) return job_.packed.values_finite[job_.packed.head(b_, h_)] != 0;
+    if (!values_in_place()) return values_finite_;
+    for (std::size_t j = first; j < last; ++j) {
+      const float* row = job_.values.at(b_, h_, static_cast<std::int64_t>(j));
+      float sum = 0;  // x - x is 0, or NaN
+      for (std::size_t n = 0; n < value_size_; ++n) sum += row[n] - row[n];
+      if (sum != 0) return false;
+    }
+    return true;
+  }
+
+  // scores[r][j] for the queries of a tile and keys first ... first + columns - 1; first is a multiple of the panel
+  // width. tile_lens_ says how many of these keys each query sees; scores beyond are unspecified.
+  void score(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
+    for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(tile.row + r, first, columns);
+    if (plan_.layer->score == Score::kAdditive) return score_additive(tile, first, columns, scores);
+    kernels_.tile_product.multiply({.a = packed_queries_ + tile.row * plan_.inner_size,
+                                    .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                                    .b = key_panels(first),
+                                    .b_panel_stride = plan_.inner_size * panel_,
+                                    .b_row_stride = static_cast<std::ptrdiff_t>(panel_),
+                                    .c = scores,
+                                    .c_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                    .num_rows = tile.rows,
                                     .num_columns = columns,
-                                    .inner = inner_,
+                                    .inner = plan_.inner_size,
                                     .accumulate = false});
-    if (plan_.layer->score == Score::kGaussian) score_infinite_queries(m, rows, first, columns);
+    if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
   }
 
-  void score_additive(std::int64_t m, std::size_t rows, std::size_t first, std::size_t columns) {
+  void score_additive(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
     const auto head = static_cast<std::size_t>(h_);
     const float* w_v = plan_.layer->w_v.data() + head * score_size_;
     if (!plan_.factored) {
-      return kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, m),
+      return kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, tile.m),
                                              .queries_stride = job_.queries.row_stride,
-                                             .keys = packed_keys_ + first * inner_,
-                                             .keys_panel_stride = inner_ * panel_,
+                                             .keys = key_panels(first),
+                                             .keys_panel_stride = plan_.inner_size * panel_,
                                              .w_v = w_v,
-                                             .scores = scores_,
-                                             .scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
-                                             .num_queries = rows,
+                                             .scores = scores,
+                                             .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                             .num_queries = tile.rows,
                                              .num_keys = columns,
                                              .num_hiddens = score_size_});
     }
+    std::array<std::uint32_t, kernels::kNumScoreTiers> counts{};
     kernels_.additive_score.factored(
-        {.queries = job_.queries.at(b_, h_, m),
+        {.queries = job_.queries.at(b_, h_, tile.m),
          .queries_stride = job_.queries.row_stride,
-         .query_exps = query_exps_,
+         .query_exps = query_exps_ + tile.row * score_size_,
          .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
-         .query_max = query_max_,
-         .keys = packed_keys_ + first * inner_,
-         .key_exps = key_exps_ + first * inner_,
-         .keys_panel_stride = inner_ * panel_,
-         .key_max = key_max_ + first,
+         .query_max = query_max_ + tile.row,
+         .keys = may_be_rational(tile, first, columns) ? key_panels(first) : nullptr,
+         .key_exps = job_.packed.key_exps_at(b_, h_, first),
+         .keys_panel_stride = plan_.inner_size * panel_,
+         .key_max = job_.packed.key_max_at(b_, h_, first),
          .w_v = w_v,
          .folded_w_v = plan_.layer->folded_w_v.data() + head * kernels::folded_w_v_size(score_size_),
          .w_v_scale = plan_.layer->w_v_scales[head],
-         .scores = scores_,
-         .scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
-         .num_queries = rows,
+         .scores = scores,
+         .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+         .num_queries = tile.rows,
          .num_keys = columns,
          .num_hiddens = score_size_,
          .lens = tile_lens_,
-         .forced_tier = -1,
-         .tier_counts = nullptr});
+         .forced_tier = static_cast<int>(plan_.options.score_tier),
+         .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data()});
+    if (tier_counts_ == nullptr) return;
+    for (std::size_t tier = 0; tier < counts.size(); ++tier) tier_counts_[tier] += counts[tier];
+  }
+
+  // Whether some query and key of a tile are beyond what their exponentials can serve, so that the sums themselves are
+  // needed: which the tier is said to be, or what the kernel would find in fewer of these keys.
+  bool may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
+    if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
+    const auto too_large = [](float max) { return max > kernels::kClampedMax; };
+    const float* key_max = job_.packed.key_max_at(b_, h_, first);
+    return std::any_of(query_max_ + tile.row, query_max_ + tile.row + tile.rows, too_large) ||
+           std::any_of(key_max, key_max + columns, too_large);
   }
 
   // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into
   // NaN. Such rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
-  void score_infinite_queries(std::int64_t m, std::size_t rows, std::size_t first, std::size_t columns) {
-    for (std::size_t r = 0; r < rows; ++r) {
-      const float* query = job_.queries.at(b_, h_, m + static_cast<std::int64_t>(r));
+  void score_infinite_queries(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+      const float* query = job_.queries.at(b_, h_, tile.m + static_cast<std::int64_t>(r));
       if (std::none_of(query, query + score_size_, [](float x) { return std::isinf(x); })) continue;
       for (std::size_t j = 0; j < columns; ++j) {
         const float* key = job_.keys.at(b_, h_, static_cast<std::int64_t>(first + j));
@@ -203,12 +270,12 @@ class Head {
           const double difference = static_cast<double>(query[k]) - static_cast<double>(key[k]);
           squared += difference * difference;
         }
-        scores_[r * plan_.tile_keys + j] = static_cast<float>(-0.5 * static_cast<double>(plan_.scale) * squared);
+        scores[r * plan_.scores_stride + j] = static_cast<float>(-0.5 * static_cast<double>(plan_.scale) * squared);
       }
     }
   }
 
-  // Valid keys of row r among keys first ... first + columns - 1.
+  // Valid keys of row r of the group among keys first ... first + columns - 1.
   std::int32_t len_within(std::size_t r, std::size_t first, std::size_t columns) const {
     return std::clamp(row_lens_[r] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(columns));
   }
@@ -217,98 +284,123 @@ class Head {
     std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f);
   }
 
-  // accumulators += p values, over keys first ... first + columns - 1. lens: valid ones of them per row.
-  void pool_values(const float* p, std::ptrdiff_t p_stride, std::size_t rows, std::size_t first, std::size_t columns,
-                   const std::int32_t* lens) {
-    if (first > 0 && first % kKeysPerLevel == 0) add_to_totals(rows);
+  // accumulators += p values, over keys first ... first + columns - 1. tile_lens_: valid ones of them per row.
+  void pool_values(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
+    if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(tile.row, tile.rows);
+    const Values from = values(first);
     kernels::TileProductArgs args{.a = p,
                                   .a_stride = p_stride,
-                                  .b = packed_values_ + first * panel_,
-                                  .b_panel_stride = limit_ * panel_,
-                                  .c = accumulators_,
+                                  .b = from.panels,
+                                  .b_panel_stride = from.panel_stride,
+                                  .b_row_stride = from.row_stride,
+                                  .c = accumulators_ + tile.row * accumulator_stride_,
                                   .c_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
-                                  .num_rows = rows,
+                                  .num_rows = tile.rows,
                                   .num_columns = value_size_,
                                   .inner = columns,
                                   .accumulate = true};
-    if (!row_by_row_) return kernels_.tile_product.multiply(args);
+    // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
+    const std::size_t last = first + columns;
+    if (tile.shortest >= last || are_finite(std::max(first, tile.shortest), last)) {
+      return kernels_.tile_product.multiply(args);
+    }
     args.num_rows = 1;
-    for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t r = 0; r < tile.rows; ++r) {
       args.a = p + static_cast<std::ptrdiff_t>(r) * p_stride;
-      args.c = accumulators_ + r * accumulator_stride_;
-      args.inner = static_cast<std::size_t>(lens[r]);
+      args.c = accumulators_ + (tile.row + r) * accumulator_stride_;
+      args.inner = static_cast<std::size_t>(tile_lens_[r]);
       if (args.inner > 0) kernels_.tile_product.multiply(args);
     }
   }
 
   // Running sums to totals, where there are two levels; sums start again from 0.
-  void add_to_totals(std::size_t rows) {
-    for (std::size_t r = 0; r < rows; ++r) {
+  void add_to_totals(std::size_t row, std::size_t rows) {
+    for (std::size_t r = row; r < row + rows; ++r) {
       float* sums = accumulators_ + r * accumulator_stride_;
-      for (std::size_t n = 0; n < level_size_; ++n) {
-        sums[level_size_ + n] += sums[n];
+      for (std::size_t n = 0; n < plan_.padded_values; ++n) {
+        sums[plan_.padded_values + n] += sums[n];
         sums[n] = 0.0f;
       }
     }
   }
 
-  // Key tile by key tile; softmax_tile.h states the recurrence.
+  // Span by span of keys, tile by tile of queries, key tile by key tile; softmax_tile.h states the recurrence. A row
+  // meets its keys in order whatever the spans.
   void pool_fused(std::int64_t m, std::size_t rows, std::size_t longest) {
-    std::fill(row_max_, row_max_ + rows, -std::numeric_limits<float>::infinity());
+    std::fill(row_max_, row_max_ + rows, -kInf);
     std::fill(row_sum_, row_sum_ + rows, 0.0);
     clear_accumulators(rows);
-    for (std::size_t first = 0; first < longest; first += plan_.tile_keys) {
-      const std::size_t columns = std::min(plan_.tile_keys, longest - first);
-      score(m, rows, first, columns);
-      kernels_.softmax_tile.step({.scores = scores_,
-                                  .scores_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
-                                  .num_rows = rows,
-                                  .num_columns = columns,
-                                  .lens = tile_lens_,
-                                  .row_max = row_max_,
-                                  .row_sum = row_sum_,
-                                  .accumulators = accumulators_,
-                                  .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
-                                  .accumulator_columns = accumulator_stride_});
-      pool_values(scores_, static_cast<std::ptrdiff_t>(plan_.tile_keys), rows, first, columns, tile_lens_);
+    for (std::size_t span = begin_; span < longest; span += plan_.span_keys) {
+      for (std::size_t row = 0; row < rows; row += plan_.tile_queries) {
+        const Tile tile = tile_at(m, row, std::min(plan_.tile_queries, rows - row));
+        const std::size_t end = std::min(span + plan_.span_keys, tile.longest);
+        for (std::size_t first = span; first < end; first += plan_.tile_keys) {
+          pool_tile(tile, first, std::min(plan_.tile_keys, end - first));
+        }
+      }
     }
-    finish(m, rows, row_sum_);
+  }
+
+  void pool_tile(const Tile& tile, std::size_t first, std::size_t columns) {
+    score(tile, first, columns, scores_);
+    kernels_.softmax_tile.step({.scores = scores_,
+                                .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                .num_rows = tile.rows,
+                                .num_columns = columns,
+                                .lens = tile_lens_,
+                                .row_max = row_max_ + tile.row,
+                                .row_sum = row_sum_ + tile.row,
+                                .accumulators = accumulators_ + tile.row * accumulator_stride_,
+                                .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
+                                .accumulator_columns = accumulator_stride_});
+    pool_values(tile, scores_, static_cast<std::ptrdiff_t>(plan_.scores_stride), first, columns);
   }
 
   // Whole rows: the weights are written where they are wanted and pool the values from there.
-  void pool_materialised(std::int64_t m, std::size_t rows, std::size_t longest) {
-    score(m, rows, 0, longest);
+  void pool_materialised(const Tile& tile) {
+    for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
+      score(tile, first, std::min(plan_.tile_keys, tile.longest - first), scores_ + first);
+    }
     const bool wanted = job_.attention_weights.data != nullptr;
-    float* weights = wanted ? job_.attention_weights.at(b_, h_, m) : scores_;
+    float* weights = wanted ? job_.attention_weights.at(b_, h_, tile.m) : scores_;
     const std::ptrdiff_t stride =
-        wanted ? job_.attention_weights.row_stride : static_cast<std::ptrdiff_t>(plan_.tile_keys);
+        wanted ? job_.attention_weights.row_stride : static_cast<std::ptrdiff_t>(plan_.scores_stride);
     kernels_.masked_softmax.rows({.input = scores_,
-                                  .input_stride = static_cast<std::ptrdiff_t>(plan_.tile_keys),
+                                  .input_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
                                   .output = weights,
                                   .output_stride = stride,
-                                  .num_rows = rows,
-                                  .num_columns = wanted ? static_cast<std::size_t>(job_.num_keys) : longest,
+                                  .num_rows = tile.rows,
+                                  .num_columns = wanted ? static_cast<std::size_t>(job_.num_keys) : tile.longest,
                                   .valid_lens = row_lens_,
                                   .valid_lens_stride = 1});
-    clear_accumulators(rows);
-    for (std::size_t first = 0; first < longest; first += kKeysPerLevel) {
-      const std::size_t columns = std::min(kKeysPerLevel, longest - first);
-      for (std::size_t r = 0; r < rows; ++r) tile_lens_[r] = len_within(r, first, columns);
-      pool_values(weights + first, stride, rows, first, columns, tile_lens_);
+    clear_accumulators(tile.rows);
+    const std::size_t step = std::min(plan_.span_keys, kKeysPerLevel);
+    for (std::size_t first = 0; first < tile.longest; first += step) {
+      const std::size_t columns = std::min(step, tile.longest - first);
+      for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(r, first, columns);
+      pool_values(tile, weights + first, stride, first, columns);
     }
-    finish(m, rows, nullptr);
+    finish(tile.m, tile.rows, nullptr);
   }
 
   void finish(std::int64_t m, std::size_t rows, const double* row_sum) {
     const bool has_totals = plan_.accumulator_levels > 1;
-    if (has_totals) add_to_totals(rows);
-    kernels_.softmax_tile.finish_rows({.accumulators = accumulators_ + (has_totals ? level_size_ : 0),
+    if (has_totals) add_to_totals(0, rows);
+    kernels_.softmax_tile.finish_rows({.accumulators = accumulators_ + (has_totals ? plan_.padded_values : 0),
                                        .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
                                        .row_sum = row_sum,
                                        .output = job_.output.at(b_, h_, m),
                                        .output_stride = job_.output.row_stride,
                                        .num_rows = rows,
                                        .num_columns = value_size_});
+  }
+
+  // For merge_chunks.
+  void leave_chunk(std::int64_t m, std::size_t rows, std::size_t chunk) {
+    const std::size_t first = job_.chunk_row(b_, h_, chunk, m);
+    std::copy_n(accumulators_, rows * plan_.padded_values, job_.chunk_accumulators + first * plan_.padded_values);
+    std::copy_n(row_max_, rows, job_.chunk_max + first);
+    std::copy_n(row_sum_, rows, job_.chunk_sum + first);
   }
 
   // Contract 2: rows without a valid key are 0.
@@ -321,47 +413,61 @@ class Head {
     }
   }
 
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
   const PoolJob& job_;
   const PlanImpl& plan_;
   const kernels::KernelSet& kernels_;
   const std::int64_t b_, h_;
-  const std::size_t limit_;  // keys some query of this entry sees
+  const std::size_t begin_, limit_;
   const std::size_t score_size_, value_size_;
-  const std::size_t inner_;  // score_size, + 1 for the gaussian's half norm
   const std::size_t panel_;
-  const std::size_t level_size_;  // floats of an accumulator row: a row of values, padded to panels
-  const std::size_t
-      accumulator_stride_;  // one or two of them (PlanImpl::accumulator_levels): running sums, then totals
+  const std::size_t accumulator_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
   float* const packed_keys_;
   float* const packed_values_;
   float* const packed_queries_;
-  float* const scores_;
-  float* const accumulators_;
-  float* const key_exps_;
-  float* const key_max_;
   float* const query_exps_;
   float* const query_max_;
+  float* const accumulators_;
   float* const row_max_;
   double* const row_sum_;
   std::int32_t* const row_lens_;
+  float* const scores_;
   std::int32_t* const tile_lens_;
+  std::uint64_t* const tier_counts_;
   const float* center_ = nullptr;
+  std::size_t keys_span_ = kNone, values_span_ = kNone;  // what packed_keys_ and packed_values_ hold
   bool values_finite_ = true;
-  bool row_by_row_ = false;
 };
 
 }  // namespace
 
-void pool_item(const PoolJob& job, std::size_t item, std::byte* worker) {
-  const std::size_t ranges = job.plan->query_ranges;
-  const auto head = static_cast<std::int64_t>(item / ranges);
-  const auto range = static_cast<std::int64_t>(item % ranges);
+const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
+                        std::size_t size) {
+  for (std::size_t j = 0; j < num_keys; ++j) {
+    const float* key = keys.at(b, h, static_cast<std::int64_t>(j));
+    if (std::all_of(key, key + size, [](float x) { return std::isfinite(x); })) return key;
+  }
+  return nullptr;
+}
+
+void pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts) {
+  const PlanImpl& plan = *job.plan;
+  const std::size_t ranges = plan.query_ranges, chunks = job.num_chunks();
+  const auto head = static_cast<std::int64_t>(item / (ranges * chunks));
+  const auto range = static_cast<std::int64_t>(item / chunks % ranges);
+  const std::size_t chunk = item % chunks;
   // Ranges hold whole tiles, so that none is cut for the sake of the split.
   const std::size_t per_range =
-      round_up(divide_up(static_cast<std::size_t>(job.num_queries), ranges), job.plan->tile_queries);
+      round_up(divide_up(static_cast<std::size_t>(job.num_queries), ranges), plan.tile_queries);
   const std::int64_t first = range * static_cast<std::int64_t>(per_range);
   const std::int64_t last = std::min(job.num_queries, first + static_cast<std::int64_t>(per_range));
-  if (first < last) Head(job, head / job.num_heads, head % job.num_heads, worker).pool(first, last);
+  const std::int64_t b = head / job.num_heads, h = head % job.num_heads;
+  const auto visible = static_cast<std::size_t>(job.key_limits[b]);
+  const std::size_t begin = chunk * plan.chunk_keys;
+  if (first >= last || (chunk > 0 && begin >= visible)) return;
+  const std::size_t limit = chunks > 1 ? std::min(visible, begin + plan.chunk_keys) : visible;
+  Head(job, b, h, begin, limit, worker, tier_counts).pool(first, last, chunk);
 }
 
 }  // namespace attend::detail

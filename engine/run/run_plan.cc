@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
-#include <span>
 
-#include "engine/base/message.h"
 #include "engine/run/bind.h"
 #include "engine/run/items.h"
 #include "engine/run/map_rows.h"
@@ -55,49 +52,55 @@ Rows<const T> read_only(const Rows<T>& rows) {
   return {rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
 }
 
-// Several jobs' blocks as one parallel loop.
-void map_all(const Run& run, std::span<const MapJob> jobs) {
-  std::size_t blocks = 0;
-  for (const MapJob& job : jobs) blocks += job.num_blocks();
-  std::atomic<bool> failed{false};
-  run_items(run.executor, run.plan.options.threads, blocks, [&](std::size_t item, std::size_t worker) {
-    for (const MapJob& job : jobs) {
-      const std::size_t own = job.num_blocks();
-      if (item < own) {
-        if (!map_block(job, item, run.plan.layout, run.worker(worker))) failed.store(true, std::memory_order_relaxed);
-        return;
-      }
-      item -= own;
-    }
-  });
-  if (failed.load()) fail("oneDNN failed to execute a product that it had accepted when it was planned");
-}
+// Projected keys become exponentials while they are in cache.
+class KeyExps final : public RowSink {
+ public:
+  KeyExps(const KeySide& side, const std::int64_t* starts) : side_(side), starts_(starts) {}
 
-// Queries, keys and values as the score sees them; what has no map is used as it lies.
-void map_inputs(const Run& run, PoolJob& pool) {
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
+            std::byte* worker) const override {
+    const bool last = first + count == starts_[b + 1] - starts_[b];
+    auto* exps = reinterpret_cast<float*>(worker + side_.plan->layout.rows_exp);
+    side_.take_keys(b, first, count, rows, stride, last, exps);
+  }
+
+ private:
+  const KeySide& side_;
+  const std::int64_t* starts_;
+};
+
+// Queries, keys and values as the score sees them; what has no map is used as it lies, what is prepared is there.
+void map_inputs(const Run& run, bool prepared, PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   const Bound& bound = run.bound;
   const auto* starts = run.part<const std::int64_t>(plan.layout.row_starts);
+  const KeyExps key_exps(pool.packed, starts);
   std::array<MapJob, 3> jobs;
   std::size_t count = 0;
   const auto add = [&](const matmul::Linear* map, const Rows<const float>& source, std::size_t offset,
-                       std::int64_t rows, std::int64_t head_size, const std::int64_t* numbering,
+                       std::int64_t rows, std::int64_t head_size, const std::int64_t* numbering, const RowSink* sink,
                        Rows<const float>& seen) {
     if (map == nullptr) return;
     const Rows<float> destination = projected_rows(run, offset, rows, *map, head_size);
     jobs[count++] = {.map = map,
                      .source = source,
                      .destination = destination,
+                     .sink = sink,
                      .starts = numbering,
                      .rows_per_entry = rows,
                      .batch = bound.batch};
     seen = read_only(destination);
   };
-  add(plan.query_map, bound.queries, plan.layout.query, bound.num_queries, plan.score_size, nullptr, pool.queries);
-  // Padded keys are neither projected nor read.
-  add(plan.key_map, bound.keys, plan.layout.key, bound.num_keys, plan.score_size, starts, pool.keys);
-  add(plan.value_map, bound.values, plan.layout.value, bound.num_keys, plan.head_value_size, starts, pool.values);
-  if (count > 0) map_all(run, {jobs.data(), count});
+  add(plan.query_map, bound.queries, plan.layout.query, bound.num_queries, plan.score_size, nullptr, nullptr,
+      pool.queries);
+  if (!prepared) {
+    // Padded keys are neither projected nor read.
+    add(plan.key_map, bound.keys, plan.layout.key, bound.num_keys, plan.score_size, starts,
+        plan.factored ? &key_exps : nullptr, pool.keys);
+    add(plan.value_map, bound.values, plan.layout.value, bound.num_keys, plan.head_value_size, starts, nullptr,
+        pool.values);
+  }
+  if (count > 0) map_all(plan, {jobs.data(), count}, run.workspace, run.executor);
 }
 
 // Luong's [context; query]: the second half of each output row.
@@ -116,12 +119,29 @@ void concat_queries(const Run& run) {
             });
 }
 
+// Scores, softmax and pooling of every head, then the merging of chunks.
+void pool_heads(const Run& run, const PoolJob& pool) {
+  const PlanImpl& plan = run.plan;
+  auto* counts = plan.options.count_tiers ? run.part<std::uint64_t>(plan.layout.tier_counts) : nullptr;
+  run_items(run.executor, plan.options.threads, pool.num_items(), [&](std::size_t item, std::size_t worker) {
+    pool_item(pool, item, run.worker(worker), counts == nullptr ? nullptr : counts + worker * kernels::kNumScoreTiers);
+  });
+  if (plan.chunk_keys == 0) return;
+  run_items(run.executor, plan.options.threads, pool.num_heads_in_batch(),
+            [&](std::size_t head, std::size_t) { merge_chunks(pool, head); });
+}
+
+std::size_t num_tier_counters(const PlanImpl& plan) {
+  return plan.options.count_tiers ? static_cast<std::size_t>(plan.options.threads) * kernels::kNumScoreTiers : 0;
+}
+
 }  // namespace
 
-void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs, std::byte* workspace,
-              Executor& executor) {
-  const Bound bound = bind(plan, inputs, outputs);
+void run_plan(const PlanImpl& plan, const Inputs& inputs, const PreparedView* prepared, const Outputs& outputs,
+              std::byte* workspace, Executor& executor) {
+  const Bound bound = bind(plan, inputs, prepared, outputs);
   const Run run{plan, bound, workspace, executor};
+  std::fill_n(run.part<std::uint64_t>(plan.layout.tier_counts), num_tier_counters(plan), std::uint64_t{0});
   if (bound.batch == 0 || bound.num_queries == 0) return;
   count_visible_keys(run);
 
@@ -133,15 +153,21 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs
                .queries = bound.queries,
                .keys = bound.keys,
                .values = bound.values,
+               .packed = prepared != nullptr ? prepared_side(plan, prepared->memory) : workspace_side(plan, workspace),
                .valid_lens = bound.valid_lens,
                .key_limits = run.part<const std::int32_t>(plan.layout.key_limits),
                .output = bound.output,
-               .attention_weights = bound.attention_weights};
-  map_inputs(run, pool);
+               .attention_weights = bound.attention_weights,
+               .chunk_accumulators = run.part<float>(plan.layout.chunk_accumulators),
+               .chunk_max = run.part<float>(plan.layout.chunk_max),
+               .chunk_sum = run.part<double>(plan.layout.chunk_sum)};
+  if (prepared != nullptr) pool.keys = read_only(pool.packed.rows);
+  map_inputs(run, prepared != nullptr, pool);
 
   MapJob output_job{.map = plan.output_map,
                     .source = {},
                     .destination = bound.output,
+                    .sink = nullptr,
                     .starts = nullptr,
                     .rows_per_entry = bound.num_queries,
                     .batch = bound.batch};
@@ -150,10 +176,20 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const Outputs& outputs
     pool.output = {run.part<float>(plan.layout.pooled), bound.num_queries * size, plan.head_value_size, size};
     output_job.source = read_only(pool.output);
   }
-  run_items(executor, plan.options.threads, pool.num_items(),
-            [&](std::size_t item, std::size_t worker) { pool_item(pool, item, run.worker(worker)); });
-  if (plan.output_map != nullptr) map_all(run, {&output_job, 1});
+  pool_heads(run, pool);
+  if (plan.output_map != nullptr) map_all(plan, {&output_job, 1}, workspace, executor);
   if (plan.options.concat_queries) concat_queries(run);
+}
+
+TierCounts tier_counts(const PlanImpl& plan, const std::byte* workspace) {
+  const auto* counts = reinterpret_cast<const std::uint64_t*>(workspace + plan.layout.tier_counts);
+  TierCounts sum;
+  for (std::size_t i = 0; i < num_tier_counters(plan); i += kernels::kNumScoreTiers) {
+    sum.free += counts[i];
+    sum.clamped += counts[i + 1];
+    sum.rational += counts[i + 2];
+  }
+  return sum;
 }
 
 }  // namespace attend::detail

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "attend/executor.h"
 #include "attend/target.h"
@@ -45,6 +46,19 @@ enum class ValidLens {
   kPerQuery,  // rank 2, (B, M); also accepted: none and rank 1
 };
 
+// How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b; from fastest to widest.
+enum class ScoreTier {
+  kByRange = -1,  // per query and panel of keys, the fastest that their ranges allow
+  kFree = 0,      // max|a| + max|b| at most 10: eight terms to a division
+  kClamped = 1,   // more, but max|a| and max|b| at most 43 each: the same with a bound on each term
+  kRational = 2,  // any range: a rational tanh of every sum
+};
+
+// Tiles, one query by one panel of keys, that a run scored by each tier.
+struct TierCounts {
+  std::uint64_t free = 0, clamped = 0, rational = 0;
+};
+
 struct PlanOptions {
   // The most tasks a run may use at once. It sizes the workspace and never changes a result: the same bits for any
   // number.
@@ -58,7 +72,15 @@ struct PlanOptions {
   // Empty: the planner's rules choose. Otherwise one of the names that explain() prints as candidates, such as
   // "dot/fused": for tests and measurements. An unknown or unfit name is an Error that lists the fit ones.
   std::string path{};
+  // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones.
+  bool prepared_keys = false;
+  // Path additive/factored. A tier for every tile, for tests: results are wrong where the ranges exceed it.
+  ScoreTier score_tier = ScoreTier::kByRange;
+  // Path additive/factored. Runs count their tiles, for tier_counts() and explain(workspace).
+  bool count_tiers = false;
 };
+
+class PreparedKeys;
 
 // What a run reads. keys not given: self-attention (keys are the queries). values not given: the keys.
 struct Inputs {
@@ -66,6 +88,16 @@ struct Inputs {
   TensorView<const float> keys{};               // (B, N, Dk), or (B, H, N, D)
   TensorView<const float> values{};             // (B, N, Dv), or (B, H, N, Dv)
   TensorView<const std::int32_t> valid_lens{};  // (B) or (B, M); not given: all N keys are valid
+  // Instead of keys and values. valid_lens then counts prepared keys: at most len(b) each; not given: all of them.
+  const PreparedKeys* prepared = nullptr;
+};
+
+// What is prepared, or added to what is: as in Inputs. values not given: the keys.
+struct KeyInputs {
+  TensorView<const float> keys{};
+  TensorView<const float> values{};
+  // (B), or (B, M) of which the longest per entry counts: keys beyond are neither read nor kept. Not given: all.
+  TensorView<const std::int32_t> valid_lens{};
 };
 
 // What a run writes.
@@ -108,8 +140,33 @@ class Plan {
   // The same on the calling thread alone.
   void run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace) const;
 
+  // Does what a run does to keys and values before it meets a query, once for many runs: maps them (W_k k, W_v v),
+  // takes the exponentials of an additive score, packs both for the kernels. Replaces what `prepared` held.
+  //   prepared: made for this plan (or a copy of it); its batch, N and lengths become those of the inputs.
+  //   Results: a run on prepared keys gives the bits that a run on the same keys and values gives.
+  //   Shapes, strides, aliasing, special values: as in run. The inputs are not needed afterwards.
+  //   Thread-safety: any number of runs may share `prepared`, but none while it is prepared or extended. Allocates
+  //     nothing itself, as run.
+  //   Errors: Error before anything changes; if oneDNN fails, `prepared` is left empty.
+  void prepare(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace, Executor& executor) const;
+  void prepare(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace) const;
+
+  // Adds keys and values behind those that each batch entry has: what a decoder does with its own last token. A run
+  // then gives the bits of keys and values that were concatenated, entry by entry, valid ones only. The rest as
+  // prepare.
+  void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace, Executor& executor) const;
+  void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace) const;
+
+  // Bytes of memory that PreparedKeys for this plan take.
+  std::size_t prepared_bytes() const noexcept;
+
   // Path, tiles, target, workspace, estimated work and the reason of every choice, some lines of text.
   std::string explain() const;
+  // The same and the tiles per score tier of the last run that used this workspace. Error unless the plan was made with
+  // PlanOptions::count_tiers.
+  std::string explain(const Workspace& after_run) const;
+  // Those counts. Error likewise.
+  TierCounts tier_counts(const Workspace& after_run) const;
   // The chosen path, such as "additive/factored" or "dot/fused".
   std::string_view path() const noexcept;
   // The instruction set the kernels run on, such as "AVX3".
@@ -125,6 +182,10 @@ class Plan {
   std::int64_t weight_heads() const noexcept;
 
  private:
+  friend class PreparedKeys;
+  void add_keys(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace, Executor& executor,
+                bool append) const;
+
   std::shared_ptr<const detail::PlanImpl> impl_;
 };
 
@@ -150,6 +211,37 @@ class Workspace {
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   void* owned_ = nullptr;
+};
+
+// Keys and values as a plan's kernels want them, for many runs: the encoder's output of a decoder, the training points
+// of a kernel regression.
+//
+//     attend::PreparedKeys prepared(plan);
+//     plan.prepare({.keys = k, .values = v, .valid_lens = lens}, prepared, workspace);
+//     for (...) plan.run({.queries = q, .prepared = &prepared}, {.output = out}, workspace);
+//
+// Has room for the batch and the number of keys that the plan was made for, so that keys may be appended. Runs only
+// read it: any number of threads may share it.
+class PreparedKeys {
+ public:
+  // Owns its memory. Throws std::bad_alloc when there is none.
+  explicit PreparedKeys(const Plan& plan);
+  // Uses the caller's memory, plan.prepared_bytes() of it from the first multiple of Workspace::kAlignment on. Error if
+  // it is smaller.
+  PreparedKeys(const Plan& plan, std::span<std::byte> memory);
+
+  // Batch entries; 0 until something is prepared.
+  std::int64_t batch() const noexcept { return batch_; }
+  // N: the sizes of the keys prepared and appended, added up. What attention weights of a run have as columns.
+  std::int64_t num_keys() const noexcept { return num_keys_; }
+  // Keys of entry b, at most num_keys(): the valid ones of those.
+  std::int64_t len(std::int64_t b) const noexcept;
+
+ private:
+  friend class Plan;
+  std::shared_ptr<const detail::PlanImpl> plan_;
+  Workspace memory_;
+  std::int64_t batch_ = 0, num_keys_ = 0;
 };
 
 }  // namespace attend

@@ -794,7 +794,7 @@ TEST_CASE("C API: a workspace in the caller's memory serves, one that is too sma
 TEST_CASE("C API: no memory is a status") {
   const LayerHandle layer = make<LayerHandle>(attend_layer_create_dot, nullptr);
   attend_shape shape{};
-  shape.batch = std::int64_t{1} << 56;  // one length per entry: more than any machine has
+  shape.batch = std::int64_t{1} << 48;  // one length per entry: more than any machine has
   shape.query_size = 1;
   const PlanHandle plan = make<PlanHandle>(attend_plan_create, layer.get(), &shape, nullptr);
   attend_workspace* workspace = nullptr;

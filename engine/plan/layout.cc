@@ -1,0 +1,129 @@
+// Where everything lies: the workspace of a run and the memory of prepared keys, both for the planned shape.
+#include "engine/plan/layout.h"
+
+#include <algorithm>
+
+#include "engine/base/carver.h"
+#include "engine/base/checked.h"
+#include "engine/kernels/additive_score.h"
+
+namespace attend::detail {
+namespace {
+
+constexpr const char* kWorkspace = "workspace";
+constexpr const char* kPrepared = "prepared keys";
+
+std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
+std::size_t map_out(const matmul::Linear* map) { return map == nullptr ? 0 : map->out_size(); }
+
+// One number per key and head of the batch.
+std::size_t head_keys(const PlanImpl& plan, const char* what) {
+  const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_heads), what);
+  return checked_multiply(heads, plan.key_capacity, what);
+}
+
+void lay_out_shared(PlanImpl& plan, Carver& shared) {
+  const std::size_t batch = to_size(plan.shape.batch), heads = to_size(plan.num_heads);
+  const std::size_t query_rows = checked_multiply(batch, to_size(plan.shape.num_queries), kWorkspace);
+  const std::size_t key_rows =
+      plan.options.prepared_keys ? 0 : checked_multiply(batch, to_size(plan.shape.num_keys), kWorkspace);
+  WorkspaceLayout& layout = plan.layout;
+  layout.key_limits = shared.take(batch, sizeof(std::int32_t));
+  layout.row_starts = shared.take(batch + 1, sizeof(std::int64_t));
+  if (plan.options.count_tiers) {
+    const std::size_t counters = checked_multiply(to_size(plan.options.threads), kernels::kNumScoreTiers, kWorkspace);
+    layout.tier_counts = shared.take(counters, sizeof(std::uint64_t));
+  }
+  layout.query = shared.take(checked_multiply(query_rows, map_out(plan.query_map), kWorkspace), sizeof(float));
+  layout.key = shared.take(checked_multiply(key_rows, map_out(plan.key_map), kWorkspace), sizeof(float));
+  layout.value = shared.take(checked_multiply(key_rows, map_out(plan.value_map), kWorkspace), sizeof(float));
+  if (plan.factored && !plan.options.prepared_keys) {
+    const std::size_t keys = head_keys(plan, kWorkspace);
+    layout.key_exps = shared.take(checked_multiply(keys, plan.inner_size, kWorkspace), sizeof(float));
+    layout.key_max = shared.take(keys, sizeof(float));
+  }
+  const std::size_t pooled_size = plan.output_map == nullptr ? 0 : heads * to_size(plan.head_value_size);
+  layout.pooled = shared.take(checked_multiply(query_rows, pooled_size, kWorkspace), sizeof(float));
+  if (plan.chunk_keys > 0) {
+    const std::size_t chunks = checked_multiply(heads, divide_up(plan.key_capacity, plan.chunk_keys), kWorkspace);
+    const std::size_t rows = checked_multiply(query_rows, chunks, kWorkspace);
+    layout.chunk_accumulators = shared.take(checked_multiply(rows, plan.padded_values, kWorkspace), sizeof(float));
+    layout.chunk_max = shared.take(rows, sizeof(float));
+    layout.chunk_sum = shared.take(rows, sizeof(double));
+  }
+}
+
+void lay_out_pooling(PlanImpl& plan, Carver& worker) {
+  WorkspaceLayout& layout = plan.layout;
+  const auto floats = [&](std::size_t rows, std::size_t columns) {
+    return worker.take(checked_multiply(rows, columns, kWorkspace), sizeof(float));
+  };
+  layout.packed_keys = floats(plan.span_keys, plan.inner_size);
+  layout.packed_values = floats(plan.span_keys, plan.padded_values);
+  if (plan.layer->score != Score::kAdditive) layout.packed_queries = floats(plan.group_queries, plan.inner_size);
+  if (plan.factored) {
+    layout.query_exps = floats(plan.group_queries, plan.inner_size);
+    layout.query_max = floats(plan.group_queries, 1);
+  }
+  layout.accumulators = floats(plan.group_queries, plan.padded_values * plan.accumulator_levels);
+  layout.row_max = floats(plan.group_queries, 1);
+  layout.row_sum = worker.take(plan.group_queries, sizeof(double));
+  layout.row_lens = worker.take(plan.group_queries, sizeof(std::int32_t));
+  layout.scores = floats(plan.tile_queries, plan.scores_stride);
+  layout.tile_lens = worker.take(plan.tile_queries, sizeof(std::int32_t));
+}
+
+void lay_out_projecting(PlanImpl& plan, Carver& worker) {
+  std::size_t most_in = 0, most_out = 0, most_scratch = 0;
+  for (const matmul::Linear* map : {plan.query_map, plan.key_map, plan.value_map, plan.output_map}) {
+    if (map == nullptr) continue;
+    most_in = std::max(most_in, map->in_size());
+    most_out = std::max(most_out, map->out_size());
+    most_scratch = std::max(most_scratch, map->scratch_bytes());
+  }
+  const auto block = [&](std::size_t columns) {
+    return worker.take(checked_multiply(matmul::Linear::kRowBlock, columns, kWorkspace), sizeof(float));
+  };
+  WorkspaceLayout& layout = plan.layout;
+  layout.rows_in = block(most_in);
+  layout.rows_out = block(most_out);
+  if (plan.factored) layout.rows_exp = block(map_out(plan.key_map));
+  layout.map_scratch = worker.take(most_scratch, 1);
+}
+
+}  // namespace
+
+void lay_out_workspace(PlanImpl& plan) {
+  WorkspaceLayout& layout = plan.layout;
+  Carver shared, pooling, projecting;
+  lay_out_shared(plan, shared);
+  layout.workers = shared.bytes();
+  // Pooling and projecting take turns in a worker's part.
+  lay_out_pooling(plan, pooling);
+  lay_out_projecting(plan, projecting);
+  layout.worker_bytes = std::max(pooling.bytes(), projecting.bytes());
+  const std::size_t workers = checked_multiply(to_size(plan.options.threads), layout.worker_bytes, kWorkspace);
+  layout.total = checked_add(layout.workers, workers, kWorkspace);
+}
+
+void lay_out_prepared(PlanImpl& plan) {
+  const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_heads), kPrepared);
+  const std::size_t keys = head_keys(plan, kPrepared);
+  PreparedLayout& layout = plan.prepared;
+  Carver memory;
+  const auto per_key = [&](std::size_t columns) {
+    return memory.take(checked_multiply(keys, columns, kPrepared), sizeof(float));
+  };
+  layout.lens = memory.take(to_size(plan.shape.batch), sizeof(std::int32_t));
+  layout.values_finite = memory.take(heads, sizeof(std::int32_t));
+  if (plan.layer->score != Score::kDot) layout.rows = per_key(to_size(plan.score_size));
+  if (plan.layer->score != Score::kAdditive) layout.key_panels = per_key(plan.inner_size);
+  if (plan.factored) {
+    layout.key_exps = per_key(plan.inner_size);
+    layout.key_max = per_key(1);
+  }
+  layout.value_panels = per_key(plan.padded_values);
+  layout.total = memory.bytes();
+}
+
+}  // namespace attend::detail

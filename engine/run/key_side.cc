@@ -1,0 +1,100 @@
+#include "engine/run/key_side.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace attend::detail {
+namespace {
+
+template <class T>
+T* part(std::byte* memory, std::size_t offset) {
+  return reinterpret_cast<T*>(memory + offset);
+}
+
+}  // namespace
+
+KeySide workspace_side(const PlanImpl& plan, std::byte* workspace) {
+  KeySide side{.plan = &plan};
+  if (!plan.factored || plan.options.prepared_keys) return side;
+  side.key_exps = part<float>(workspace, plan.layout.key_exps);
+  side.key_max = part<float>(workspace, plan.layout.key_max);
+  return side;
+}
+
+KeySide prepared_side(const PlanImpl& plan, std::byte* memory) {
+  const PreparedLayout& layout = plan.prepared;
+  KeySide side{.plan = &plan};
+  const auto capacity = static_cast<std::ptrdiff_t>(plan.key_capacity), size = std::ptrdiff_t{plan.score_size};
+  if (plan.layer->score == Score::kAdditive) {
+    const std::ptrdiff_t row = size * plan.num_heads;
+    side.rows = {part<float>(memory, layout.rows), capacity * row, size, row};
+  }
+  if (plan.layer->score == Score::kGaussian) {
+    side.rows = {part<float>(memory, layout.rows), plan.num_heads * capacity * size, capacity * size, size};
+  }
+  if (plan.layer->score != Score::kAdditive) side.key_panels = part<float>(memory, layout.key_panels);
+  if (plan.factored) {
+    side.key_exps = part<float>(memory, layout.key_exps);
+    side.key_max = part<float>(memory, layout.key_max);
+  }
+  side.value_panels = part<float>(memory, layout.value_panels);
+  side.values_finite = part<std::int32_t>(memory, layout.values_finite);
+  return side;
+}
+
+void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
+                        std::ptrdiff_t stride, bool last, float* exps) const {
+  const std::size_t size = plan->inner_size, panel = plan->kernels->pack.panel_width;
+  const auto num_keys = static_cast<std::size_t>(count);
+  for (std::int64_t h = 0; h < plan->num_heads; ++h) {
+    const float* rows_of_head = from + h * static_cast<std::ptrdiff_t>(size);
+    const auto pack = [&](const float* packed, std::ptrdiff_t packed_stride, float* panels) {
+      plan->kernels->pack.keys({.keys = packed,
+                                .keys_stride = packed_stride,
+                                .num_keys = num_keys,
+                                .size = size,
+                                .center = nullptr,
+                                .half_norms = false,
+                                .panels = panels,
+                                .panel_stride = size * panel,
+                                .first = static_cast<std::size_t>(first),
+                                .pad = last});
+    };
+    if (key_panels != nullptr) pack(rows_of_head, stride, key_panels_at(b, h, 0));
+    if (key_exps == nullptr) continue;
+    plan->kernels->additive_score.exp_rows({.rows = rows_of_head,
+                                            .stride = stride,
+                                            .num_rows = num_keys,
+                                            .num_hiddens = size,
+                                            .exps = exps,
+                                            .exps_stride = static_cast<std::ptrdiff_t>(size),
+                                            .row_max = key_max_at(b, h, static_cast<std::size_t>(first))});
+    pack(exps, static_cast<std::ptrdiff_t>(size), key_exps_at(b, h, 0));
+  }
+  if (rows.data == nullptr) return;
+  for (std::int64_t j = 0; j < count; ++j) {
+    std::copy_n(from + j * stride, plan->num_heads * plan->score_size, rows.at(b, 0, first + j));
+  }
+}
+
+void KeySide::take_values(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
+                          std::ptrdiff_t stride) const {
+  for (std::int64_t h = 0; h < plan->num_heads; ++h) {
+    take_head_values(b, h, first, count, from + h * plan->head_value_size, stride);
+  }
+}
+
+void KeySide::take_head_values(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
+                               const float* from, std::ptrdiff_t stride) const {
+  const bool finite =
+      plan->kernels->pack.values({.values = from,
+                                  .values_stride = stride,
+                                  .num_values = static_cast<std::size_t>(count),
+                                  .size = static_cast<std::size_t>(plan->head_value_size),
+                                  .panels = value_panels_at(b, h, static_cast<std::size_t>(first)),
+                                  .panel_stride = plan->key_capacity * plan->kernels->pack.panel_width});
+  // Threads with other rows of the head may find the same.
+  if (!finite) std::atomic_ref<std::int32_t>(values_finite[head(b, h)]).store(0, std::memory_order_relaxed);
+}
+
+}  // namespace attend::detail

@@ -1,0 +1,60 @@
+// The key side of attention in the form kernels read: packed keys or the exponentials of projected ones, packed values.
+// It lies in a workspace for the length of a run, or in a caller's prepared memory for many.
+#ifndef ATTEND_RUN_KEY_SIDE_H_
+#define ATTEND_RUN_KEY_SIDE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/plan/plan_impl.h"
+#include "engine/run/bind.h"
+
+namespace attend::detail {
+
+// Parts that are not kept are null: workers then pack what they need themselves, span by span.
+struct KeySide {
+  const PlanImpl* plan = nullptr;
+  Rows<float> rows{};                     // projected keys of an additive score, keys of a gaussian
+  float* key_panels = nullptr;            // dot, gaussian
+  float* key_exps = nullptr;              // factored additive score: e^2b in panels ...
+  float* key_max = nullptr;               // ... and max|b| per key
+  float* value_panels = nullptr;          // panels of key_capacity rows
+  std::int32_t* values_finite = nullptr;  // per head
+
+  std::size_t head(std::int64_t b, std::int64_t h) const { return static_cast<std::size_t>(b * plan->num_heads + h); }
+  // From key `first` on, a multiple of the panel width.
+  float* key_panels_at(std::int64_t b, std::int64_t h, std::size_t first) const {
+    return key_panels + (head(b, h) * plan->key_capacity + first) * plan->inner_size;
+  }
+  float* key_exps_at(std::int64_t b, std::int64_t h, std::size_t first) const {
+    return key_exps + (head(b, h) * plan->key_capacity + first) * plan->inner_size;
+  }
+  float* key_max_at(std::int64_t b, std::int64_t h, std::size_t first) const {
+    return key_max + head(b, h) * plan->key_capacity + first;
+  }
+  // The panels' rows from value `first` on, any; a panel takes key_capacity * panel_width elements.
+  float* value_panels_at(std::int64_t b, std::int64_t h, std::size_t first) const {
+    return value_panels + head(b, h) * plan->key_capacity * plan->padded_values +
+           first * plan->kernels->pack.panel_width;
+  }
+
+  // Takes in `count` projected rows of entry b, all heads side by side, that are its keys (values) from `first` on.
+  // last: no more keys follow, so that the rest of the last panel is padded. exps: scratch for count rows.
+  // Several threads may take in different rows of one entry at the same time.
+  void take_keys(std::int64_t b, std::int64_t first, std::int64_t count, const float* from, std::ptrdiff_t stride,
+                 bool last, float* exps) const;
+  void take_values(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
+                   std::ptrdiff_t stride) const;
+  // The same for one head's rows.
+  void take_head_values(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count, const float* from,
+                        std::ptrdiff_t stride) const;
+};
+
+// Within a run's workspace: the exponentials of a factored score, or nothing.
+KeySide workspace_side(const PlanImpl& plan, std::byte* workspace);
+// Within prepared memory.
+KeySide prepared_side(const PlanImpl& plan, std::byte* memory);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_RUN_KEY_SIDE_H_

@@ -1,0 +1,159 @@
+// Plan::prepare and append: keys and values go where KeySide keeps them, behind those that are there.
+#include <algorithm>
+#include <array>
+
+#include "engine/base/checked.h"
+#include "engine/run/items.h"
+#include "engine/run/key_side.h"
+#include "engine/run/map_rows.h"
+#include "engine/run/pool.h"
+#include "engine/run/run_plan.h"
+#include "engine/view/valid_lens.h"
+
+namespace attend::detail {
+namespace {
+
+// Keys of one head that a worker packs at a time.
+constexpr std::size_t kKeysPerItem = 512;
+
+// What is added: per entry, how many keys follow how many.
+struct Addition {
+  const PlanImpl& plan;
+  const BoundKeys& keys;
+  KeySide side;
+  const std::int32_t* lens;    // (B): keys that are there
+  const std::int64_t* starts;  // (B + 1): sums of the keys that are new
+
+  std::int64_t count(std::int64_t b) const { return starts[b + 1] - starts[b]; }
+};
+
+class KeysToPrepare final : public RowSink {
+ public:
+  explicit KeysToPrepare(const Addition& addition) : addition_(addition) {}
+
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
+            std::byte* worker) const override {
+    auto* exps = reinterpret_cast<float*>(worker + addition_.plan.layout.rows_exp);
+    addition_.side.take_keys(b, addition_.lens[b] + first, count, rows, stride, first + count == addition_.count(b),
+                             exps);
+  }
+
+ private:
+  const Addition& addition_;
+};
+
+class ValuesToPrepare final : public RowSink {
+ public:
+  explicit ValuesToPrepare(const Addition& addition) : addition_(addition) {}
+
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
+            std::byte* /*worker*/) const override {
+    addition_.side.take_values(b, addition_.lens[b] + first, count, rows, stride);
+  }
+
+ private:
+  const Addition& addition_;
+};
+
+// Projected keys and values.
+void map_keys(const Addition& addition, std::byte* workspace, Executor& executor) {
+  const PlanImpl& plan = addition.plan;
+  const KeysToPrepare key_sink(addition);
+  const ValuesToPrepare value_sink(addition);
+  std::array<MapJob, 2> jobs;
+  std::size_t count = 0;
+  const auto add = [&](const matmul::Linear* map, const Rows<const float>& source, const RowSink& sink) {
+    if (map == nullptr) return;
+    jobs[count++] = {.map = map,
+                     .source = source,
+                     .destination = {},
+                     .sink = &sink,
+                     .starts = addition.starts,
+                     .rows_per_entry = addition.keys.num_keys,
+                     .batch = addition.keys.batch};
+  };
+  add(plan.key_map, addition.keys.keys, key_sink);
+  add(plan.value_map, addition.keys.values, value_sink);
+  if (count > 0) map_all(plan, {jobs.data(), count}, workspace, executor);
+}
+
+// A gaussian's keys are kept as they are too, for queries that are infinitely far, and packed again from the first
+// panel that changes: all of them when the first finite key, about which they are packed, is among the new ones.
+void pack_gaussian(const Addition& addition, std::int64_t b, std::int64_t h) {
+  const PlanImpl& plan = addition.plan;
+  const Rows<float>& rows = addition.side.rows;
+  const std::int64_t before = addition.lens[b];
+  const auto size = static_cast<std::size_t>(plan.score_size);
+  for (std::int64_t j = 0; j < addition.count(b); ++j) {
+    std::copy_n(addition.keys.keys.at(b, h, j), size, rows.at(b, h, before + j));
+  }
+  const Rows<const float> kept{rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
+  const auto total = static_cast<std::size_t>(before + addition.count(b));
+  const float* center = finite_key(kept, b, h, total, size);
+  const bool same_center = center == finite_key(kept, b, h, static_cast<std::size_t>(before), size);
+  const std::size_t panel = plan.kernels->pack.panel_width;
+  const std::size_t first = same_center ? static_cast<std::size_t>(before) / panel * panel : 0;
+  plan.kernels->pack.keys({.keys = kept.at(b, h, static_cast<std::int64_t>(first)),
+                           .keys_stride = kept.row_stride,
+                           .num_keys = total - first,
+                           .size = size,
+                           .center = center,
+                           .half_norms = true,
+                           .panels = addition.side.key_panels_at(b, h, 0),
+                           .panel_stride = plan.inner_size * panel,
+                           .first = first});
+}
+
+// Keys and values without maps: keys first to last - 1 of the new ones of one head.
+void pack_head(const Addition& addition, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t last) {
+  const PlanImpl& plan = addition.plan;
+  const std::int64_t place = addition.lens[b] + first;
+  if (plan.value_map == nullptr) {
+    addition.side.take_head_values(b, h, place, last - first, addition.keys.values.at(b, h, first),
+                                   addition.keys.values.row_stride);
+  }
+  if (plan.key_map != nullptr) return;
+  if (plan.layer->score == Score::kGaussian) {
+    if (first == 0) pack_gaussian(addition, b, h);
+    return;
+  }
+  plan.kernels->pack.keys({.keys = addition.keys.keys.at(b, h, first),
+                           .keys_stride = addition.keys.keys.row_stride,
+                           .num_keys = static_cast<std::size_t>(last - first),
+                           .size = static_cast<std::size_t>(plan.score_size),
+                           .center = nullptr,
+                           .half_norms = false,
+                           .panels = addition.side.key_panels_at(b, h, 0),
+                           .panel_stride = plan.inner_size * plan.kernels->pack.panel_width,
+                           .first = static_cast<std::size_t>(place),
+                           .pad = last == addition.count(b)});
+}
+
+}  // namespace
+
+void prepare_keys(const PlanImpl& plan, const BoundKeys& keys, const PreparedView& prepared, std::byte* workspace,
+                  Executor& executor) {
+  auto* starts = reinterpret_cast<std::int64_t*>(workspace + plan.layout.row_starts);
+  starts[0] = 0;
+  for (std::int64_t b = 0; b < keys.batch; ++b) {
+    const bool per_query = !keys.valid_lens.empty() && keys.valid_lens.rank() == 2;
+    starts[b + 1] = starts[b] + key_limit(keys.valid_lens, b, per_query ? keys.valid_lens.size(1) : 1, keys.num_keys);
+  }
+  const Addition addition{plan, keys, prepared_side(plan, prepared.memory), prepared.lens(), starts};
+  map_keys(addition, workspace, executor);
+  if (plan.key_map == nullptr || plan.value_map == nullptr) {
+    const std::size_t pieces = divide_up(static_cast<std::size_t>(keys.num_keys), kKeysPerItem);
+    const auto heads = static_cast<std::size_t>(plan.num_heads);
+    run_items(executor, plan.options.threads, static_cast<std::size_t>(keys.batch) * heads * pieces,
+              [&](std::size_t item, std::size_t) {
+                const auto b = static_cast<std::int64_t>(item / (heads * pieces));
+                const auto h = static_cast<std::int64_t>(item / pieces % heads);
+                const auto first = static_cast<std::int64_t>(item % pieces * kKeysPerItem);
+                const std::int64_t last = std::min(addition.count(b), first + std::int64_t{kKeysPerItem});
+                if (first < last) pack_head(addition, b, h, first, last);
+              });
+  }
+  for (std::int64_t b = 0; b < keys.batch; ++b) prepared.lens()[b] += static_cast<std::int32_t>(addition.count(b));
+}
+
+}  // namespace attend::detail
