@@ -25,8 +25,9 @@ std::size_t head_keys(const PlanImpl& plan, const char* what) {
 void lay_out_shared(PlanImpl& plan, Carver& shared) {
   const std::size_t batch = to_size(plan.shape.batch), heads = to_size(plan.num_heads);
   const std::size_t query_rows = checked_multiply(batch, to_size(plan.shape.num_queries), kWorkspace);
-  const std::size_t key_rows =
-      plan.options.prepared_keys ? 0 : checked_multiply(batch, to_size(plan.shape.num_keys), kWorkspace);
+  const std::size_t key_rows = plan.options.prepared_keys || plan.window_keys > 0
+                                   ? 0
+                                   : checked_multiply(batch, to_size(plan.shape.num_keys), kWorkspace);
   WorkspaceLayout& layout = plan.layout;
   layout.key_limits = shared.take(batch, sizeof(std::int32_t));
   layout.row_starts = shared.take(batch + 1, sizeof(std::int64_t));
@@ -37,7 +38,7 @@ void lay_out_shared(PlanImpl& plan, Carver& shared) {
   layout.query = shared.take(checked_multiply(query_rows, map_out(plan.query_map), kWorkspace), sizeof(float));
   layout.key = shared.take(checked_multiply(key_rows, map_out(plan.key_map), kWorkspace), sizeof(float));
   layout.value = shared.take(checked_multiply(key_rows, map_out(plan.value_map), kWorkspace), sizeof(float));
-  if (plan.factored && !plan.options.prepared_keys) {
+  if (plan.keeps_key_exps()) {
     const std::size_t keys = head_keys(plan, kWorkspace);
     layout.key_exps = shared.take(checked_multiply(keys, plan.inner_size, kWorkspace), sizeof(float));
     layout.key_max = shared.take(keys, sizeof(float));
@@ -60,6 +61,8 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
   };
   layout.packed_keys = floats(plan.span_keys, plan.inner_size);
   layout.packed_values = floats(plan.span_keys, plan.padded_values);
+  layout.window_exps = floats(plan.window_keys, plan.inner_size);
+  layout.window_max = floats(plan.window_keys, 1);
   if (plan.layer->score != Score::kAdditive) layout.packed_queries = floats(plan.group_queries, plan.inner_size);
   if (plan.factored) {
     layout.query_exps = floats(plan.group_queries, plan.inner_size);
@@ -98,8 +101,9 @@ void lay_out_workspace(PlanImpl& plan) {
   Carver shared, pooling, projecting;
   lay_out_shared(plan, shared);
   layout.workers = shared.bytes();
-  // Pooling and projecting take turns in a worker's part.
   lay_out_pooling(plan, pooling);
+  // Pooling and projecting take turns in a worker's part, unless workers pool what they have just projected.
+  if (plan.window_keys > 0) projecting = pooling;
   lay_out_projecting(plan, projecting);
   layout.worker_bytes = std::max(pooling.bytes(), projecting.bytes());
   const std::size_t workers = checked_multiply(to_size(plan.options.threads), layout.worker_bytes, kWorkspace);

@@ -46,6 +46,7 @@ struct WorkspaceLayout {
   std::size_t workers = 0, worker_bytes = 0;  // worker w at workers + w * worker_bytes
   // Within a worker, while pooling.
   std::size_t packed_keys = 0, packed_values = 0;                 // a span
+  std::size_t window_exps = 0, window_max = 0;                    // keys that the worker projects itself
   std::size_t packed_queries = 0, query_exps = 0, query_max = 0;  // a group of queries
   std::size_t accumulators = 0, row_max = 0, row_sum = 0, row_lens = 0;
   std::size_t scores = 0, tile_lens = 0;  // a tile
@@ -99,8 +100,15 @@ struct PlanImpl {
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
   std::size_t chunk_keys = 0;    // few queries: keys of a work item, whose results are merged in order; 0: all of them
+  // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that
+  // projected keys stay in its cache. 0: keys are projected beforehand, for all who pool them.
+  std::size_t window_keys = 0;
+  std::size_t entries_per_item = 1;
   WorkspaceLayout layout;
   PreparedLayout prepared;
+
+  // Whether the workspace holds the exponentials of all keys.
+  bool keeps_key_exps() const { return factored && window_keys == 0 && !options.prepared_keys; }
   std::vector<Reason> reasons;
 
   // Estimated for the full shape, all keys valid.

@@ -23,6 +23,8 @@ constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
 // Bytes of keys, and of values, that an additive worker packs at a time, and of sums and exponentials that it keeps for
 // its queries: with scores and staging, 1 MiB per worker up to 512 hidden units and value columns.
 constexpr std::size_t kSpanBytes = 256 * 1024, kGroupBytes = 384 * 1024;
+// Bytes of exponentials of the keys that a worker projects and pools at once: a quarter of 2 MiB of L2.
+constexpr std::size_t kWindowBytes = 512 * 1024;
 // Bytes of materialised scores a worker may hold at a time: a quarter of a 1 MiB share of L2.
 constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The register kernel's rows; row tiles are multiples of it.
@@ -147,13 +149,41 @@ void choose_tiles(PlanImpl& plan) {
   }
 }
 
+std::size_t num_chunks(const PlanImpl& plan) {
+  return plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
+}
+
+// Where all queries of an entry fit one group, nobody else wants its projected keys: they never leave the worker's
+// cache. Several small entries together fill the blocks of rows that projections are made in. One entry must not keep
+// the other threads waiting, though.
+void choose_projection(PlanImpl& plan) {
+  if (!plan.factored || plan.layer->is_multi_head || plan.options.prepared_keys) return;
+  const std::size_t batch = to_size(plan.shape.batch), threads = to_size(plan.options.threads);
+  const bool enough_items = threads == 1 || batch * num_chunks(plan) >= kItemsPerThread * threads;
+  const bool one_group = plan.pooling == Pooling::kFused && to_size(plan.shape.num_queries) <= plan.group_queries;
+  if (enough_items && one_group) {
+    const std::size_t fitting = kWindowBytes / sizeof(float) / std::max<std::size_t>(plan.inner_size, 1);
+    const std::size_t most = std::max<std::size_t>(batch / (threads == 1 ? 1 : kItemsPerThread * threads), 1);
+    plan.entries_per_item = plan.chunk_keys > 0 ? 1 : std::clamp<std::size_t>(fitting / plan.key_capacity, 1, most);
+    plan.window_keys =
+        plan.chunk_keys > 0 || plan.key_capacity > fitting ? plan.span_keys : plan.entries_per_item * plan.key_capacity;
+  }
+  plan.reasons.push_back(
+      {"projection", plan.window_keys == 0
+                         ? std::string("keys are projected before they are pooled: several workers or groups of "
+                                       "queries want them")
+                         : "keys are projected " + std::to_string(plan.window_keys) +
+                               " at a time by the worker that pools them, " + std::to_string(plan.entries_per_item) +
+                               (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
+}
+
 void choose_split(PlanImpl& plan) {
   const std::size_t heads = std::max<std::size_t>(to_size(plan.shape.batch * plan.num_heads), 1);
   const std::size_t wanted = kItemsPerThread * to_size(plan.options.threads);
   const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
   plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(divide_up(wanted, heads), 1, tiles);
-  const std::size_t chunks = plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
-  if (chunks > 1) plan.query_ranges = 1;
+  const std::size_t chunks = num_chunks(plan);
+  if (chunks > 1 || plan.window_keys > 0) plan.query_ranges = 1;
   std::string why = plan.query_ranges == 1 ? std::string("one per head and batch entry")
                                            : std::to_string(plan.query_ranges) +
                                                  " ranges of queries per head, since heads alone are fewer than " +
@@ -162,10 +192,10 @@ void choose_split(PlanImpl& plan) {
     why = std::to_string(chunks) + " chunks of " + std::to_string(plan.chunk_keys) +
           " keys per head, merged in order, since at most " + std::to_string(kChunkQueries) + " queries share them";
   }
-  plan.reasons.push_back({"split", std::to_string(heads * plan.query_ranges * chunks) + " items for " +
-                                       std::to_string(plan.options.threads) +
-                                       (plan.options.threads == 1 ? " thread: " : " threads: ") + why +
-                                       "; results do not depend on the threads"});
+  plan.reasons.push_back(
+      {"split", std::to_string(divide_up(heads, plan.entries_per_item) * plan.query_ranges * chunks) + " items for " +
+                    std::to_string(plan.options.threads) + (plan.options.threads == 1 ? " thread: " : " threads: ") +
+                    why + "; results do not depend on the threads"});
 }
 
 void check_tier_options(const PlanImpl& plan) {
@@ -182,6 +212,7 @@ void apply_rules(PlanImpl& plan) {
   choose_path(plan);
   check_tier_options(plan);
   choose_tiles(plan);
+  choose_projection(plan);
   choose_split(plan);
   const auto map_reason = [&](const matmul::Linear* map, const char* name) {
     if (map == nullptr) return;

@@ -14,16 +14,23 @@ T* part(std::byte* memory, std::size_t offset) {
 }  // namespace
 
 KeySide workspace_side(const PlanImpl& plan, std::byte* workspace) {
-  KeySide side{.plan = &plan};
-  if (!plan.factored || plan.options.prepared_keys) return side;
+  KeySide side{.plan = &plan, .capacity = plan.key_capacity};
+  if (!plan.keeps_key_exps()) return side;
   side.key_exps = part<float>(workspace, plan.layout.key_exps);
   side.key_max = part<float>(workspace, plan.layout.key_max);
   return side;
 }
 
+KeySide worker_side(const PlanImpl& plan, std::byte* worker) {
+  KeySide side{.plan = &plan, .capacity = std::min(plan.window_keys, plan.key_capacity)};
+  side.key_exps = part<float>(worker, plan.layout.window_exps);
+  side.key_max = part<float>(worker, plan.layout.window_max);
+  return side;
+}
+
 KeySide prepared_side(const PlanImpl& plan, std::byte* memory) {
   const PreparedLayout& layout = plan.prepared;
-  KeySide side{.plan = &plan};
+  KeySide side{.plan = &plan, .capacity = plan.key_capacity};
   const auto capacity = static_cast<std::ptrdiff_t>(plan.key_capacity), size = std::ptrdiff_t{plan.score_size};
   if (plan.layer->score == Score::kAdditive) {
     const std::ptrdiff_t row = size * plan.num_heads;
@@ -57,10 +64,10 @@ void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, 
                                 .half_norms = false,
                                 .panels = panels,
                                 .panel_stride = size * panel,
-                                .first = static_cast<std::size_t>(first),
+                                .first = static_cast<std::size_t>(first) - first_key,
                                 .pad = last});
     };
-    if (key_panels != nullptr) pack(rows_of_head, stride, key_panels_at(b, h, 0));
+    if (key_panels != nullptr) pack(rows_of_head, stride, key_panels_at(b, h, first_key));
     if (key_exps == nullptr) continue;
     plan->kernels->additive_score.exp_rows({.rows = rows_of_head,
                                             .stride = stride,
@@ -69,7 +76,7 @@ void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, 
                                             .exps = exps,
                                             .exps_stride = static_cast<std::ptrdiff_t>(size),
                                             .row_max = key_max_at(b, h, static_cast<std::size_t>(first))});
-    pack(exps, static_cast<std::ptrdiff_t>(size), key_exps_at(b, h, 0));
+    pack(exps, static_cast<std::ptrdiff_t>(size), key_exps_at(b, h, first_key));
   }
   if (rows.data == nullptr) return;
   for (std::int64_t j = 0; j < count; ++j) {
@@ -86,15 +93,20 @@ void KeySide::take_values(std::int64_t b, std::int64_t first, std::int64_t count
 
 void KeySide::take_head_values(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                                const float* from, std::ptrdiff_t stride) const {
-  const bool finite =
-      plan->kernels->pack.values({.values = from,
-                                  .values_stride = stride,
-                                  .num_values = static_cast<std::size_t>(count),
-                                  .size = static_cast<std::size_t>(plan->head_value_size),
-                                  .panels = value_panels_at(b, h, static_cast<std::size_t>(first)),
-                                  .panel_stride = plan->key_capacity * plan->kernels->pack.panel_width});
+  const bool finite = plan->kernels->pack.values({.values = from,
+                                                  .values_stride = stride,
+                                                  .num_values = static_cast<std::size_t>(count),
+                                                  .size = static_cast<std::size_t>(plan->head_value_size),
+                                                  .panels = value_panels_at(b, h, static_cast<std::size_t>(first)),
+                                                  .panel_stride = capacity * plan->kernels->pack.panel_width});
   // Threads with other rows of the head may find the same.
   if (!finite) std::atomic_ref<std::int32_t>(values_finite[head(b, h)]).store(0, std::memory_order_relaxed);
+}
+
+void KeysIntoSide::take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
+                        std::ptrdiff_t stride, std::byte* worker) const {
+  const bool last = first + count == starts_[b + 1] - starts_[b];
+  side_.take_keys(b, first, count, rows, stride, last, reinterpret_cast<float*>(worker + side_.plan->layout.rows_exp));
 }
 
 }  // namespace attend::detail

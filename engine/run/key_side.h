@@ -8,6 +8,7 @@
 
 #include "engine/plan/plan_impl.h"
 #include "engine/run/bind.h"
+#include "engine/run/map_rows.h"
 
 namespace attend::detail {
 
@@ -21,21 +22,28 @@ struct KeySide {
   float* value_panels = nullptr;          // panels of key_capacity rows
   std::int32_t* values_finite = nullptr;  // per head
 
-  std::size_t head(std::int64_t b, std::int64_t h) const { return static_cast<std::size_t>(b * plan->num_heads + h); }
+  // What is kept: keys from first_key on, `capacity` of them per head (whole panels), of entries from first_entry on.
+  std::int64_t first_entry = 0;
+  std::size_t first_key = 0, capacity = 0;
+
+  std::size_t head(std::int64_t b, std::int64_t h) const {
+    return static_cast<std::size_t>((b - first_entry) * plan->num_heads + h);
+  }
+  std::size_t place(std::int64_t b, std::int64_t h, std::size_t key) const {
+    return head(b, h) * capacity + key - first_key;
+  }
   // From key `first` on, a multiple of the panel width.
   float* key_panels_at(std::int64_t b, std::int64_t h, std::size_t first) const {
-    return key_panels + (head(b, h) * plan->key_capacity + first) * plan->inner_size;
+    return key_panels + place(b, h, first) * plan->inner_size;
   }
   float* key_exps_at(std::int64_t b, std::int64_t h, std::size_t first) const {
-    return key_exps + (head(b, h) * plan->key_capacity + first) * plan->inner_size;
+    return key_exps + place(b, h, first) * plan->inner_size;
   }
-  float* key_max_at(std::int64_t b, std::int64_t h, std::size_t first) const {
-    return key_max + head(b, h) * plan->key_capacity + first;
-  }
-  // The panels' rows from value `first` on, any; a panel takes key_capacity * panel_width elements.
+  float* key_max_at(std::int64_t b, std::int64_t h, std::size_t first) const { return key_max + place(b, h, first); }
+  // The panels' rows from value `first` on, any; a panel takes `capacity` times panel_width elements.
   float* value_panels_at(std::int64_t b, std::int64_t h, std::size_t first) const {
-    return value_panels + head(b, h) * plan->key_capacity * plan->padded_values +
-           first * plan->kernels->pack.panel_width;
+    return value_panels + head(b, h) * capacity * plan->padded_values +
+           (first - first_key) * plan->kernels->pack.panel_width;
   }
 
   // Takes in `count` projected rows of entry b, all heads side by side, that are its keys (values) from `first` on.
@@ -50,8 +58,22 @@ struct KeySide {
                         std::ptrdiff_t stride) const;
 };
 
+// Takes in projected keys that are all there are: row 0 of an entry is its first key, starts counts them (MapJob).
+class KeysIntoSide final : public RowSink {
+ public:
+  KeysIntoSide(const KeySide& side, const std::int64_t* starts) : side_(side), starts_(starts) {}
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
+            std::byte* worker) const override;
+
+ private:
+  const KeySide& side_;
+  const std::int64_t* starts_;
+};
+
 // Within a run's workspace: the exponentials of a factored score, or nothing.
 KeySide workspace_side(const PlanImpl& plan, std::byte* workspace);
+// Within a worker's part of it: the exponentials of a window of keys.
+KeySide worker_side(const PlanImpl& plan, std::byte* worker);
 // Within prepared memory.
 KeySide prepared_side(const PlanImpl& plan, std::byte* memory);
 

@@ -63,9 +63,14 @@ std::size_t MapJob::num_blocks() const {
 }
 
 bool map_block(const MapJob& job, std::size_t block, const WorkspaceLayout& layout, std::byte* worker) {
-  const std::size_t in = job.map->in_size(), out = job.map->out_size();
   const auto first = static_cast<std::int64_t>(block * matmul::Linear::kRowBlock);
   const auto count = std::min<std::int64_t>(matmul::Linear::kRowBlock, job.num_rows() - first);
+  return map_rows(job, first, count, layout, worker);
+}
+
+bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const WorkspaceLayout& layout,
+              std::byte* worker) {
+  const std::size_t in = job.map->in_size(), out = job.map->out_size();
   const auto rows = static_cast<std::size_t>(count);
   const Place place = locate(job, first);
   // Rows used where they lie must not need padding: what follows them may be unmapped, or somebody's result.
@@ -111,7 +116,9 @@ void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* work
       item -= own;
     }
   });
-  if (failed.load()) fail("oneDNN failed to execute a product that it had accepted when it was planned");
+  if (failed.load()) fail_product();
 }
+
+void fail_product() { fail("oneDNN failed to execute a product that it had accepted when it was planned"); }
 
 }  // namespace attend::detail

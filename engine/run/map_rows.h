@@ -38,8 +38,15 @@ struct MapJob {
   std::size_t num_blocks() const;
 };
 
-// Maps block `block` of the job. worker: this worker's part of the workspace. False if oneDNN failed.
+// Maps rows first to first + count - 1 of the job's numbering, at most a block of them. worker: this worker's part of
+// the workspace. False if oneDNN failed.
+[[nodiscard]] bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const WorkspaceLayout& layout,
+                            std::byte* worker);
+// Block `block` of the job.
 [[nodiscard]] bool map_block(const MapJob& job, std::size_t block, const WorkspaceLayout& layout, std::byte* worker);
+
+// What a failure is reported as.
+[[noreturn]] void fail_product();
 
 // Several jobs' blocks as one parallel loop. Throws Error if oneDNN failed.
 void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor);

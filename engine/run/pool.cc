@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
+#include <optional>
 
+#include "engine/run/key_window.h"
 #include "engine/view/valid_lens.h"
 
 namespace attend::detail {
@@ -23,10 +24,13 @@ struct Tile {
 // Keys of one head of one batch entry, from `begin` to limit - 1.
 class Head {
  public:
-  Head(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t begin, std::size_t limit, std::byte* worker,
-       std::uint64_t* tier_counts)
+  // window: where keys are projected, or null.
+  Head(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t begin, std::size_t limit, KeyWindow* window,
+       std::byte* worker, std::uint64_t* tier_counts)
       : job_(job),
         plan_(*job.plan),
+        packed_(window != nullptr ? window->side() : job.packed),
+        window_(window),
         kernels_(*job.plan->kernels),
         b_(b),
         h_(h),
@@ -120,9 +124,12 @@ class Head {
 
   // Keys of the span that holds key `first`, as panels from key `first` on: those packed ahead, or packed now, once.
   const float* key_panels(std::size_t first) {
-    if (job_.packed.key_panels != nullptr) return job_.packed.key_panels_at(b_, h_, first);
+    if (packed_.key_panels != nullptr) return packed_.key_panels_at(b_, h_, first);
     const std::size_t span = span_begin(first);
-    if (span != keys_span_) {
+    if (span != keys_span_ && window_ != nullptr) {
+      keys_span_ = span;
+      window_->pack(b_, span, span + plan_.span_keys, packed_keys_);
+    } else if (span != keys_span_) {
       keys_span_ = span;
       kernels_.pack.keys({.keys = job_.keys.at(b_, h_, static_cast<std::int64_t>(span)),
                           .keys_stride = job_.keys.row_stride,
@@ -147,8 +154,8 @@ class Head {
   };
   Values values(std::size_t first) {
     const auto width = static_cast<std::ptrdiff_t>(panel_);
-    if (job_.packed.value_panels != nullptr) {
-      return {job_.packed.value_panels_at(b_, h_, first), plan_.key_capacity * panel_, width};
+    if (packed_.value_panels != nullptr) {
+      return {packed_.value_panels_at(b_, h_, first), plan_.key_capacity * panel_, width};
     }
     if (values_in_place()) {
       return {job_.values.at(b_, h_, static_cast<std::int64_t>(first)), panel_, job_.values.row_stride};
@@ -176,7 +183,7 @@ class Head {
 
   // Whether the values from `first` to last - 1, which values() gave, are known to be finite.
   bool are_finite(std::size_t first, std::size_t last) const {
-    if (job_.packed.values_finite != nullptr) return job_.packed.values_finite[job_.packed.head(b_, h_)] != 0;
+    if (packed_.values_finite != nullptr) return packed_.values_finite[packed_.head(b_, h_)] != 0;
     if (!values_in_place()) return values_finite_;
     for (std::size_t j = first; j < last; ++j) {
       const float* row = job_.values.at(b_, h_, static_cast<std::int64_t>(j));
@@ -229,9 +236,9 @@ class Head {
          .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
          .query_max = query_max_ + tile.row,
          .keys = may_be_rational(tile, first, columns) ? key_panels(first) : nullptr,
-         .key_exps = job_.packed.key_exps_at(b_, h_, first),
+         .key_exps = packed_.key_exps_at(b_, h_, first),
          .keys_panel_stride = plan_.inner_size * panel_,
-         .key_max = job_.packed.key_max_at(b_, h_, first),
+         .key_max = packed_.key_max_at(b_, h_, first),
          .w_v = w_v,
          .folded_w_v = plan_.layer->folded_w_v.data() + head * kernels::folded_w_v_size(score_size_),
          .w_v_scale = plan_.layer->w_v_scales[head],
@@ -252,7 +259,7 @@ class Head {
   bool may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
     if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
     const auto too_large = [](float max) { return max > kernels::kClampedMax; };
-    const float* key_max = job_.packed.key_max_at(b_, h_, first);
+    const float* key_max = packed_.key_max_at(b_, h_, first);
     return std::any_of(query_max_ + tile.row, query_max_ + tile.row + tile.rows, too_large) ||
            std::any_of(key_max, key_max + columns, too_large);
   }
@@ -331,6 +338,7 @@ class Head {
     std::fill(row_sum_, row_sum_ + rows, 0.0);
     clear_accumulators(rows);
     for (std::size_t span = begin_; span < longest; span += plan_.span_keys) {
+      if (window_ != nullptr) window_->hold(b_, b_ + 1, span, span + span_size(span));
       for (std::size_t row = 0; row < rows; row += plan_.tile_queries) {
         const Tile tile = tile_at(m, row, std::min(plan_.tile_queries, rows - row));
         const std::size_t end = std::min(span + plan_.span_keys, tile.longest);
@@ -417,6 +425,8 @@ class Head {
 
   const PoolJob& job_;
   const PlanImpl& plan_;
+  const KeySide& packed_;
+  KeyWindow* const window_;
   const kernels::KernelSet& kernels_;
   const std::int64_t b_, h_;
   const std::size_t begin_, limit_;
@@ -451,10 +461,10 @@ const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int6
   return nullptr;
 }
 
-void pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts) {
+bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts) {
   const PlanImpl& plan = *job.plan;
   const std::size_t ranges = plan.query_ranges, chunks = job.num_chunks();
-  const auto head = static_cast<std::int64_t>(item / (ranges * chunks));
+  const auto first_head = static_cast<std::int64_t>(item / (ranges * chunks) * plan.entries_per_item);
   const auto range = static_cast<std::int64_t>(item / chunks % ranges);
   const std::size_t chunk = item % chunks;
   // Ranges hold whole tiles, so that none is cut for the sake of the split.
@@ -462,12 +472,25 @@ void pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uin
       round_up(divide_up(static_cast<std::size_t>(job.num_queries), ranges), plan.tile_queries);
   const std::int64_t first = range * static_cast<std::int64_t>(per_range);
   const std::int64_t last = std::min(job.num_queries, first + static_cast<std::int64_t>(per_range));
-  const std::int64_t b = head / job.num_heads, h = head % job.num_heads;
-  const auto visible = static_cast<std::size_t>(job.key_limits[b]);
-  const std::size_t begin = chunk * plan.chunk_keys;
-  if (first >= last || (chunk > 0 && begin >= visible)) return;
-  const std::size_t limit = chunks > 1 ? std::min(visible, begin + plan.chunk_keys) : visible;
-  Head(job, b, h, begin, limit, worker, tier_counts).pool(first, last, chunk);
+  if (first >= last) return true;
+
+  const std::int64_t last_head =
+      std::min(job.batch * job.num_heads, first_head + static_cast<std::int64_t>(plan.entries_per_item));
+  std::optional<KeyWindow> window;
+  if (job.key_job.map != nullptr) {
+    window.emplace(plan, job.key_job, worker);
+    // Additive layers have one head, so heads are entries.
+    if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
+  }
+  for (std::int64_t head = first_head; head < last_head; ++head) {
+    const std::int64_t b = head / job.num_heads, h = head % job.num_heads;
+    const auto visible = static_cast<std::size_t>(job.key_limits[b]);
+    const std::size_t begin = chunk * plan.chunk_keys;
+    if (chunk > 0 && begin >= visible) continue;
+    const std::size_t limit = chunks > 1 ? std::min(visible, begin + plan.chunk_keys) : visible;
+    Head(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts).pool(first, last, chunk);
+  }
+  return !window || !window->failed();
 }
 
 }  // namespace attend::detail

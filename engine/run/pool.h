@@ -18,6 +18,7 @@ struct PoolJob {
   std::int64_t batch = 0, num_heads = 0, num_queries = 0, num_keys = 0;
   Rows<const float> queries, keys, values;
   KeySide packed;  // what of keys and values is packed already; keys and values are not read where it is
+  MapJob key_job;  // where workers project keys themselves (PlanImpl::window_keys)
   TensorView<const std::int32_t> valid_lens;
   const std::int32_t* key_limits = nullptr;  // per batch entry: keys that some query sees; none beyond is read
   Rows<float> output;
@@ -32,7 +33,8 @@ struct PoolJob {
     return plan->chunk_keys == 0 ? 1 : divide_up(static_cast<std::size_t>(num_keys), plan->chunk_keys);
   }
   std::size_t num_items() const {
-    return num_queries > 0 ? num_heads_in_batch() * plan->query_ranges * num_chunks() : 0;
+    return num_queries > 0 ? divide_up(num_heads_in_batch(), plan->entries_per_item) * plan->query_ranges * num_chunks()
+                           : 0;
   }
   std::size_t chunk_row(std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m) const {
     const auto head = static_cast<std::size_t>(b * num_heads + h);
@@ -40,9 +42,10 @@ struct PoolJob {
   }
 };
 
-// Computes one item: a range of the queries of one head of one batch entry, over all its keys or one chunk of them.
-// worker: this worker's part of the workspace. tier_counts: added to, or null.
-void pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts);
+// Computes one item: a range of the queries of one head of one batch entry, over all its keys or one chunk of them; or
+// several small entries. worker: this worker's part of the workspace. tier_counts: added to, or null. False if oneDNN
+// failed.
+[[nodiscard]] bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts);
 
 // The first of a head's keys whose elements are all finite, or null: what a gaussian's keys and queries are moved by.
 const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "engine/run/bind.h"
@@ -52,29 +53,12 @@ Rows<const T> read_only(const Rows<T>& rows) {
   return {rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
 }
 
-// Projected keys become exponentials while they are in cache.
-class KeyExps final : public RowSink {
- public:
-  KeyExps(const KeySide& side, const std::int64_t* starts) : side_(side), starts_(starts) {}
-
-  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
-            std::byte* worker) const override {
-    const bool last = first + count == starts_[b + 1] - starts_[b];
-    auto* exps = reinterpret_cast<float*>(worker + side_.plan->layout.rows_exp);
-    side_.take_keys(b, first, count, rows, stride, last, exps);
-  }
-
- private:
-  const KeySide& side_;
-  const std::int64_t* starts_;
-};
-
 // Queries, keys and values as the score sees them; what has no map is used as it lies, what is prepared is there.
 void map_inputs(const Run& run, bool prepared, PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   const Bound& bound = run.bound;
   const auto* starts = run.part<const std::int64_t>(plan.layout.row_starts);
-  const KeyExps key_exps(pool.packed, starts);
+  const KeysIntoSide key_exps(pool.packed, starts);
   std::array<MapJob, 3> jobs;
   std::size_t count = 0;
   const auto add = [&](const matmul::Linear* map, const Rows<const float>& source, std::size_t offset,
@@ -93,10 +77,18 @@ void map_inputs(const Run& run, bool prepared, PoolJob& pool) {
   };
   add(plan.query_map, bound.queries, plan.layout.query, bound.num_queries, plan.score_size, nullptr, nullptr,
       pool.queries);
-  if (!prepared) {
-    // Padded keys are neither projected nor read.
+  // Padded keys are neither projected nor read.
+  if (!prepared && plan.window_keys > 0) {
+    pool.key_job = {.map = plan.key_map,
+                    .source = bound.keys,
+                    .destination = {},
+                    .sink = nullptr,
+                    .starts = starts,
+                    .rows_per_entry = bound.num_keys,
+                    .batch = bound.batch};
+  } else if (!prepared) {
     add(plan.key_map, bound.keys, plan.layout.key, bound.num_keys, plan.score_size, starts,
-        plan.factored ? &key_exps : nullptr, pool.keys);
+        plan.keeps_key_exps() ? &key_exps : nullptr, pool.keys);
     add(plan.value_map, bound.values, plan.layout.value, bound.num_keys, plan.head_value_size, starts, nullptr,
         pool.values);
   }
@@ -123,9 +115,12 @@ void concat_queries(const Run& run) {
 void pool_heads(const Run& run, const PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   auto* counts = plan.options.count_tiers ? run.part<std::uint64_t>(plan.layout.tier_counts) : nullptr;
+  std::atomic<bool> failed{false};
   run_items(run.executor, plan.options.threads, pool.num_items(), [&](std::size_t item, std::size_t worker) {
-    pool_item(pool, item, run.worker(worker), counts == nullptr ? nullptr : counts + worker * kernels::kNumScoreTiers);
+    auto* own_counts = counts == nullptr ? nullptr : counts + worker * kernels::kNumScoreTiers;
+    if (!pool_item(pool, item, run.worker(worker), own_counts)) failed.store(true, std::memory_order_relaxed);
   });
+  if (failed.load()) fail_product();
   if (plan.chunk_keys == 0) return;
   run_items(run.executor, plan.options.threads, pool.num_heads_in_batch(),
             [&](std::size_t head, std::size_t) { merge_chunks(pool, head); });
@@ -154,6 +149,7 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const PreparedView* pr
                .keys = bound.keys,
                .values = bound.values,
                .packed = prepared != nullptr ? prepared_side(plan, prepared->memory) : workspace_side(plan, workspace),
+               .key_job = {},
                .valid_lens = bound.valid_lens,
                .key_limits = run.part<const std::int32_t>(plan.layout.key_limits),
                .output = bound.output,
