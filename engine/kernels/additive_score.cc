@@ -14,6 +14,7 @@
 #include "engine/kernels/for_target.h"
 #include "engine/kernels/additive_score-inl.h"
 #include "engine/kernels/factored_score-inl.h"
+#include "engine/kernels/key_exps-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -25,6 +26,7 @@ namespace {
 void Direct(const AdditiveScoreArgs& args) { AdditiveScoreDirect(hn::ScalableTag<float>(), args); }
 void Factored(const FactoredScoreArgs& args) { FactoredScore(hn::ScalableTag<float>(), args); }
 void ExpPanelsF32(const ExpPanelsArgs& args) { ExpPanels(hn::ScalableTag<float>(), args); }
+void ExpKeysF32(const ExpKeysArgs& args) { ExpKeys(hn::ScalableTag<float>(), args); }
 void ExpRowsF32(const ExpRowsArgs& args) { ExpRows(hn::ScalableTag<float>(), args); }
 
 AdditiveScoreKernels Kernels() {
@@ -32,6 +34,7 @@ AdditiveScoreKernels Kernels() {
   kernels.direct = &Direct;
   kernels.factored = &Factored;
   kernels.exp_panels = &ExpPanelsF32;
+  kernels.exp_keys = &ExpKeysF32;
   kernels.exp_rows = &ExpRowsF32;
   return kernels;
 }

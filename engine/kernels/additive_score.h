@@ -67,6 +67,18 @@ struct ExpPanelsArgs {
   float* key_max;  // max_u |b| per key, whole panels, aligned; NaN is passed over
 };
 
+struct ExpKeysArgs {
+  const float* rows;      // b: key j at rows + j * stride, num_hiddens elements, any alignment
+  std::ptrdiff_t stride;  // elements
+  std::size_t num_keys;
+  std::size_t num_hiddens;
+  float* panels;             // e^2b in panels as AdditiveScoreArgs::keys, of which key j is column first + j
+  std::size_t panel_stride;  // elements
+  std::size_t first;
+  bool pad;        // columns beyond the last key, up to the end of its panel, are set to 0; false: they are left alone
+  float* key_max;  // max_u |b| of key j at key_max + first + j; NaN is passed over
+};
+
 struct ExpRowsArgs {
   const float* rows;      // a: row m at rows + m * stride, num_hiddens elements, any alignment
   std::ptrdiff_t stride;  // elements
@@ -84,6 +96,7 @@ struct AdditiveScoreKernels {
   // num_hiddens. NaN in a or b makes that score NaN; infinities saturate, in kRational. An infinite w_v may give NaN.
   void (*factored)(const FactoredScoreArgs&);
   void (*exp_panels)(const ExpPanelsArgs&);
+  void (*exp_keys)(const ExpKeysArgs&);
   void (*exp_rows)(const ExpRowsArgs&);
 };
 

@@ -90,7 +90,6 @@ void lay_out_projecting(PlanImpl& plan, Carver& worker) {
   WorkspaceLayout& layout = plan.layout;
   layout.rows_in = block(most_in);
   layout.rows_out = block(most_out);
-  if (plan.factored) layout.rows_exp = block(map_out(plan.key_map));
   layout.map_scratch = worker.take(most_scratch, 1);
 }
 

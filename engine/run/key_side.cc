@@ -50,33 +50,35 @@ KeySide prepared_side(const PlanImpl& plan, std::byte* memory) {
 }
 
 void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
-                        std::ptrdiff_t stride, bool last, float* exps) const {
+                        std::ptrdiff_t stride, bool last) const {
   const std::size_t size = plan->inner_size, panel = plan->kernels->pack.panel_width;
   const auto num_keys = static_cast<std::size_t>(count);
   for (std::int64_t h = 0; h < plan->num_heads; ++h) {
     const float* rows_of_head = from + h * static_cast<std::ptrdiff_t>(size);
-    const auto pack = [&](const float* packed, std::ptrdiff_t packed_stride, float* panels) {
-      plan->kernels->pack.keys({.keys = packed,
-                                .keys_stride = packed_stride,
+    const std::size_t place_in_side = static_cast<std::size_t>(first) - first_key;
+    if (key_panels != nullptr) {
+      plan->kernels->pack.keys({.keys = rows_of_head,
+                                .keys_stride = stride,
                                 .num_keys = num_keys,
                                 .size = size,
                                 .center = nullptr,
                                 .half_norms = false,
-                                .panels = panels,
+                                .panels = key_panels_at(b, h, first_key),
                                 .panel_stride = size * panel,
-                                .first = static_cast<std::size_t>(first) - first_key,
+                                .first = place_in_side,
                                 .pad = last});
-    };
-    if (key_panels != nullptr) pack(rows_of_head, stride, key_panels_at(b, h, first_key));
-    if (key_exps == nullptr) continue;
-    plan->kernels->additive_score.exp_rows({.rows = rows_of_head,
-                                            .stride = stride,
-                                            .num_rows = num_keys,
-                                            .num_hiddens = size,
-                                            .exps = exps,
-                                            .exps_stride = static_cast<std::ptrdiff_t>(size),
-                                            .row_max = key_max_at(b, h, static_cast<std::size_t>(first))});
-    pack(exps, static_cast<std::ptrdiff_t>(size), key_exps_at(b, h, first_key));
+    }
+    if (key_exps != nullptr) {
+      plan->kernels->additive_score.exp_keys({.rows = rows_of_head,
+                                              .stride = stride,
+                                              .num_keys = num_keys,
+                                              .num_hiddens = size,
+                                              .panels = key_exps_at(b, h, first_key),
+                                              .panel_stride = size * panel,
+                                              .first = place_in_side,
+                                              .pad = last,
+                                              .key_max = key_max_at(b, h, first_key)});
+    }
   }
   if (rows.data == nullptr) return;
   for (std::int64_t j = 0; j < count; ++j) {
@@ -104,9 +106,9 @@ void KeySide::take_head_values(std::int64_t b, std::int64_t h, std::int64_t firs
 }
 
 void KeysIntoSide::take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
-                        std::ptrdiff_t stride, std::byte* worker) const {
+                        std::ptrdiff_t stride) const {
   const bool last = first + count == starts_[b + 1] - starts_[b];
-  side_.take_keys(b, first, count, rows, stride, last, reinterpret_cast<float*>(worker + side_.plan->layout.rows_exp));
+  side_.take_keys(b, first, count, rows, stride, last);
 }
 
 }  // namespace attend::detail

@@ -47,10 +47,10 @@ struct KeySide {
   }
 
   // Takes in `count` projected rows of entry b, all heads side by side, that are its keys (values) from `first` on.
-  // last: no more keys follow, so that the rest of the last panel is padded. exps: scratch for count rows.
+  // last: no more keys follow, so that the rest of the last panel is padded.
   // Several threads may take in different rows of one entry at the same time.
   void take_keys(std::int64_t b, std::int64_t first, std::int64_t count, const float* from, std::ptrdiff_t stride,
-                 bool last, float* exps) const;
+                 bool last) const;
   void take_values(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
                    std::ptrdiff_t stride) const;
   // The same for one head's rows.
@@ -62,8 +62,8 @@ struct KeySide {
 class KeysIntoSide final : public RowSink {
  public:
   KeysIntoSide(const KeySide& side, const std::int64_t* starts) : side_(side), starts_(starts) {}
-  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
-            std::byte* worker) const override;
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
+            std::ptrdiff_t stride) const override;
 
  private:
   const KeySide& side_;

@@ -96,7 +96,7 @@ bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const W
   }
   if (job.sink == nullptr) return true;
   for_each_entry(job, place, count, [&](std::int64_t b, std::int64_t row, std::int64_t n, std::int64_t index) {
-    job.sink->take(b, row, n, mapped + static_cast<std::size_t>(index) * out, static_cast<std::ptrdiff_t>(out), worker);
+    job.sink->take(b, row, n, mapped + static_cast<std::size_t>(index) * out, static_cast<std::ptrdiff_t>(out));
   });
   return true;
 }

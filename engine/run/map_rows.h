@@ -17,10 +17,9 @@ namespace attend::detail {
 class RowSink {
  public:
   virtual ~RowSink() = default;
-  // Rows `first` to first + count - 1 of entry b, in this job's numbering; they stay valid during the call. worker:
-  // this worker's part of the workspace, of which the map's own areas (rows_in, rows_out, map_scratch) are in use.
-  virtual void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
-                    std::byte* worker) const = 0;
+  // Rows `first` to first + count - 1 of entry b, in the job's numbering; they stay valid during the call.
+  virtual void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
+                    std::ptrdiff_t stride) const = 0;
 };
 
 // One tensor through one map. Rows are numbered across the batch, so that small entries share a block of rows.

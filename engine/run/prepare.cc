@@ -31,11 +31,9 @@ class KeysToPrepare final : public RowSink {
  public:
   explicit KeysToPrepare(const Addition& addition) : addition_(addition) {}
 
-  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
-            std::byte* worker) const override {
-    auto* exps = reinterpret_cast<float*>(worker + addition_.plan.layout.rows_exp);
-    addition_.side.take_keys(b, addition_.lens[b] + first, count, rows, stride, first + count == addition_.count(b),
-                             exps);
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
+            std::ptrdiff_t stride) const override {
+    addition_.side.take_keys(b, addition_.lens[b] + first, count, rows, stride, first + count == addition_.count(b));
   }
 
  private:
@@ -46,8 +44,8 @@ class ValuesToPrepare final : public RowSink {
  public:
   explicit ValuesToPrepare(const Addition& addition) : addition_(addition) {}
 
-  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows, std::ptrdiff_t stride,
-            std::byte* /*worker*/) const override {
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
+            std::ptrdiff_t stride) const override {
     addition_.side.take_values(b, addition_.lens[b] + first, count, rows, stride);
   }
 

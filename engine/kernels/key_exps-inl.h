@@ -1,0 +1,103 @@
+// Exponentials of projected keys: rows b of keys become panels of e^2b, and max|b| of each key is taken on the way. The
+// transposition of pack-inl.h with an exponential between its shuffles and its stores: rows are read once, panels
+// written once.
+#if defined(ATTEND_KERNELS_KEY_EXPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_KEY_EXPS_INL_H_
+#undef ATTEND_KERNELS_KEY_EXPS_INL_H_
+#else
+#define ATTEND_KERNELS_KEY_EXPS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/kernels/additive_score.h"
+#include "engine/kernels/panel-inl.h"
+#include "engine/simd/compat-inl.h"
+#include "engine/simd/math-inl.h"
+#include "engine/simd/tail-inl.h"
+#include "engine/simd/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+// e^2b; max becomes max(max, |b|), or stays where b is NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpAndMax(D d, V b, V& max) {
+  const V magnitude = hn::Abs(b);
+  max = hn::IfThenElse(hn::Gt(magnitude, max), magnitude, max);
+  return simd::Exp(d, hn::Add(b, b));
+}
+
+// At most a vector of keys; to: their columns, any alignment, of which exactly num_keys are written, or all of an
+// aligned vector of them (kWhole).
+template <bool kWhole, class D>
+HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, size_t num_keys, size_t num_hiddens,
+                                float* HWY_RESTRICT to, float* HWY_RESTRICT key_max) {
+  using V = hn::Vec<D>;
+  const size_t step = PanelWidth(d);
+  V max = hn::Zero(d);
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+  const auto store = [&max, num_keys](V b, D tag, float* HWY_RESTRICT p) HWY_ATTR {
+    const V exps = ExpAndMax(tag, b, max);
+    if constexpr (kWhole) {
+      (void)num_keys;
+      hn::Store(exps, tag, p);
+    } else {
+      simd::StoreTail(exps, tag, p, num_keys);
+    }
+  };
+  size_t u = 0;
+  if (num_keys == hn::Lanes(d)) {
+    for (; u + 4 <= num_hiddens; u += 4) {
+      simd::transpose::FourColumns(d, simd::transpose::WholeRows{rows + u, stride}, 4, to + u * step, step, store);
+    }
+  }
+  for (; u < num_hiddens; u += 4) {
+    const simd::transpose::EndingRows ending{rows + u, stride, num_keys, num_hiddens - u};
+    simd::transpose::FourColumns(d, ending, num_hiddens - u, to + u * step, step, store);
+  }
+#else
+  simd::TransposeRowsExactly(d, rows, stride, num_keys, num_hiddens, to, step);
+  for (size_t u = 0; u < num_hiddens; ++u) {
+    const V b = simd::LoadTail(d, to + u * step, num_keys);
+    simd::StoreTail(ExpAndMax(d, b, max), d, to + u * step, num_keys);
+  }
+#endif
+  simd::StoreTail(max, d, key_max, num_keys);
+}
+
+template <class D>
+HWY_INLINE void ExpKeys(D d, const ExpKeysArgs& args) {
+  const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
+  const size_t end = args.first + args.num_keys;
+  for (size_t j = args.first; j < end;) {
+    const size_t column = j % width, count = HWY_MIN(lanes - column % lanes, end - j);
+    float* HWY_RESTRICT to = args.panels + j / width * args.panel_stride + column;
+    const float* rows = args.rows + static_cast<std::ptrdiff_t>(j - args.first) * args.stride;
+    // A whole vector, where what it overwrites is padded below anyway.
+    if (column % lanes == 0 && (count == lanes || args.pad)) {
+      ExpVectorOfKeys<true>(d, rows, args.stride, count, args.num_hiddens, to, args.key_max + j);
+    } else {
+      ExpVectorOfKeys<false>(d, rows, args.stride, count, args.num_hiddens, to, args.key_max + j);
+    }
+    j += count;
+  }
+  const size_t last = end % width;
+  if (!args.pad || last == 0) return;
+  float* HWY_RESTRICT panel = args.panels + end / width * args.panel_stride;
+  for (size_t u = 0; u < args.num_hiddens; ++u) std::fill(panel + u * width + last, panel + (u + 1) * width, 0.0f);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTEND_KERNELS_KEY_EXPS_INL_H_
