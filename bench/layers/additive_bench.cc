@@ -34,9 +34,7 @@ void register_additive_benchmarks() {
         shared_problem([&c] { return additive_problem(c, random_lens(c.batch, c.num_keys, kLensSeed)); });
     register_layer(name, {}, full, count);
     register_layer(name + "_lens", {}, lens, count);
-#if 0  // TODO prepared
     register_layer(name + "_prepared", {.prepared_keys = true}, full, count);
-#endif
     register_layer(name + "_threads2", {.threads = 2}, full, count);
     register_layer(std::string("additive_rational/") + c.name, {.path = "additive/rational"}, full, count);
   }

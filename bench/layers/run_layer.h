@@ -51,14 +51,14 @@ inline void run_layer(benchmark::State& state, const Problem& problem, const Pla
     out.attention_weights = heads > 0 ? TensorView<float>(pairs.data(), {shape.batch, heads, queries, keys})
                                       : TensorView<float>(pairs.data(), {shape.batch, queries, keys});
   }
-#if 0  // TODO prepared
   std::optional<PreparedKeys> prepared;
   if (options.prepared_keys) {
     prepared.emplace(plan);
     plan.prepare({.keys = in.keys, .values = in.values, .valid_lens = in.valid_lens}, *prepared, workspace);
-    in = {.queries = in.queries, .prepared = &*prepared};
+    in.keys = in.values = {};
+    in.valid_lens = {};
+    in.prepared = &*prepared;
   }
-#endif
   for (auto _ : state) {
     plan.run(in, out, workspace, executor);
     benchmark::ClobberMemory();
