@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "engine/run/head_keys.h"
 #include "engine/run/key_window.h"
 #include "engine/view/valid_lens.h"
 
@@ -29,8 +30,7 @@ class Head {
        std::byte* worker, std::uint64_t* tier_counts)
       : job_(job),
         plan_(*job.plan),
-        packed_(window != nullptr ? window->side() : job.packed),
-        window_(window),
+        keys_(job, b, h, begin, limit, window, worker),
         kernels_(*job.plan->kernels),
         b_(b),
         h_(h),
@@ -40,8 +40,6 @@ class Head {
         value_size_(static_cast<std::size_t>(plan_.head_value_size)),
         panel_(kernels_.pack.panel_width),
         accumulator_stride_(plan_.padded_values * plan_.accumulator_levels),
-        packed_keys_(part<float>(worker, plan_.layout.packed_keys)),
-        packed_values_(part<float>(worker, plan_.layout.packed_values)),
         packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
         query_exps_(part<float>(worker, plan_.layout.query_exps)),
         query_max_(part<float>(worker, plan_.layout.query_max)),
@@ -51,9 +49,7 @@ class Head {
         row_lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
         scores_(part<float>(worker, plan_.layout.scores)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
-        tier_counts_(tier_counts) {
-    if (plan_.layer->score == Score::kGaussian) choose_center();
-  }
+        tier_counts_(tier_counts) {}
 
   // Queries first ... last - 1, a group at a time. chunk: which of the chunks these keys are.
   void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
@@ -66,15 +62,6 @@ class Head {
   template <class T>
   static T* part(std::byte* worker, std::size_t offset) {
     return reinterpret_cast<T*>(worker + offset);
-  }
-
-  // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far
-  // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
-  // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
-  // max|score|.
-  void choose_center() {
-    const auto visible = static_cast<std::size_t>(job_.key_limits[b_]);
-    center_ = finite_key(job_.keys, b_, h_, visible, score_size_);
   }
 
   void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
@@ -115,85 +102,11 @@ class Head {
                            .queries_stride = job_.queries.row_stride,
                            .num_queries = rows,
                            .size = score_size_,
-                           .center = center_,
+                           .center = keys_.center(),
                            .scale = plan_.scale,
                            .append_scale = plan_.layer->score == Score::kGaussian,
                            .packed = packed_queries_,
                            .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
-  }
-
-  // Keys of the span that holds key `first`, as panels from key `first` on: those packed ahead, or packed now, once.
-  const float* key_panels(std::size_t first) {
-    if (packed_.key_panels != nullptr) return packed_.key_panels_at(b_, h_, first);
-    const std::size_t span = span_begin(first);
-    if (span != keys_span_ && window_ != nullptr) {
-      keys_span_ = span;
-      window_->pack(b_, span, span + plan_.span_keys, packed_keys_);
-    } else if (span != keys_span_) {
-      keys_span_ = span;
-      kernels_.pack.keys({.keys = job_.keys.at(b_, h_, static_cast<std::int64_t>(span)),
-                          .keys_stride = job_.keys.row_stride,
-                          .num_keys = span_size(span),
-                          .size = score_size_,
-                          .center = center_,
-                          .half_norms = plan_.layer->score == Score::kGaussian,
-                          .panels = packed_keys_,
-                          .panel_stride = plan_.inner_size * panel_});
-    }
-    return packed_keys_ + (first - span) * plan_.inner_size;
-  }
-
-  std::size_t span_begin(std::size_t first) const { return first - (first - begin_) % plan_.span_keys; }
-  std::size_t span_size(std::size_t span) const { return std::min(plan_.span_keys, limit_ - span); }
-
-  // Values from `first` on as a tile product reads them.
-  struct Values {
-    const float* panels;
-    std::size_t panel_stride;
-    std::ptrdiff_t row_stride;
-  };
-  Values values(std::size_t first) {
-    const auto width = static_cast<std::ptrdiff_t>(panel_);
-    if (packed_.value_panels != nullptr) {
-      return {packed_.value_panels_at(b_, h_, first), plan_.key_capacity * panel_, width};
-    }
-    if (values_in_place()) {
-      return {job_.values.at(b_, h_, static_cast<std::int64_t>(first)), panel_, job_.values.row_stride};
-    }
-    const std::size_t span = span_begin(first);
-    if (span != values_span_) {
-      values_span_ = span;
-      values_finite_ = kernels_.pack.values({.values = job_.values.at(b_, h_, static_cast<std::int64_t>(span)),
-                                             .values_stride = job_.values.row_stride,
-                                             .num_values = span_size(span),
-                                             .size = value_size_,
-                                             .panels = packed_values_,
-                                             .panel_stride = span_size(span) * panel_});
-    }
-    return {packed_values_ + (first - span) * panel_, span_size(span) * panel_, width};
-  }
-
-  // Rows of whole panels need no packing, unless they lie a multiple of 4 KiB apart and share the sets of L1 (packing
-  // then won 10 % for dot products), or so many queries pass them that a copy in order is worth its time (2 to 3 % at
-  // 256 queries, nothing at 128; bench additive/*). The bits are the same either way.
-  bool values_in_place() const {
-    constexpr std::ptrdiff_t kPage = 4096 / sizeof(float);
-    constexpr std::size_t kMostQueries = 128;
-    return plan_.layer->score == Score::kAdditive && value_size_ % panel_ == 0 && value_size_ > 0 &&
-           (plan_.group_queries == 1 || (job_.values.row_stride % kPage != 0 && plan_.group_queries <= kMostQueries));
-  }
-
-  // Whether the values from `first` to last - 1, which values() gave, are known to be finite.
-  bool are_finite(std::size_t first, std::size_t last) const {
-    if (packed_.values_finite != nullptr) return packed_.values_finite[packed_.head(b_, h_)] != 0;
-    if (!values_in_place()) return values_finite_;
-    for (std::size_t j = first; j < last; ++j) {
-      const float* row = job_.values.at(b_, h_, static_cast<std::int64_t>(j));
-      float sum = 0;  // x - x is 0, or NaN
-      for (std::size_t n = 0; n < value_size_; ++n) sum += row[n] - row[n];
-      if (sum != 0) return false;
-    }
-    return true;
   }
 
   // scores[r][j] for the queries of a tile and keys first ... first + columns - 1; first is a multiple of the panel
@@ -203,7 +116,7 @@ class Head {
     if (plan_.layer->score == Score::kAdditive) return score_additive(tile, first, columns, scores);
     kernels_.tile_product.multiply({.a = packed_queries_ + tile.row * plan_.inner_size,
                                     .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
-                                    .b = key_panels(first),
+                                    .b = keys_.panels(first),
                                     .b_panel_stride = plan_.inner_size * panel_,
                                     .b_row_stride = static_cast<std::ptrdiff_t>(panel_),
                                     .c = scores,
@@ -221,7 +134,7 @@ class Head {
     if (!plan_.factored) {
       return kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, tile.m),
                                              .queries_stride = job_.queries.row_stride,
-                                             .keys = key_panels(first),
+                                             .keys = keys_.panels(first),
                                              .keys_panel_stride = plan_.inner_size * panel_,
                                              .w_v = w_v,
                                              .scores = scores,
@@ -237,10 +150,10 @@ class Head {
          .query_exps = query_exps_ + tile.row * score_size_,
          .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
          .query_max = query_max_ + tile.row,
-         .keys = may_be_rational(tile, first, columns) ? key_panels(first) : nullptr,
-         .key_exps = packed_.key_exps_at(b_, h_, first),
+         .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
+         .key_exps = keys_.exps(first),
          .keys_panel_stride = plan_.inner_size * panel_,
-         .key_max = packed_.key_max_at(b_, h_, first),
+         .key_max = keys_.max(first),
          .w_v = w_v,
          .folded_w_v = plan_.layer->folded_w_v.data() + head * kernels::folded_w_v_size(score_size_),
          .w_v_scale = plan_.layer->w_v_scales[head],
@@ -261,7 +174,7 @@ class Head {
   bool may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
     if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
     const auto too_large = [](float max) { return max > kernels::kClampedMax; };
-    const float* key_max = packed_.key_max_at(b_, h_, first);
+    const float* key_max = keys_.max(first);
     return std::any_of(query_max_ + tile.row, query_max_ + tile.row + tile.rows, too_large) ||
            std::any_of(key_max, key_max + columns, too_large);
   }
@@ -296,7 +209,7 @@ class Head {
   // accumulators += p values, over keys first ... first + columns - 1. tile_lens_: valid ones of them per row.
   void pool_values(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
     if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(tile.row, tile.rows);
-    const Values from = values(first);
+    const HeadKeys::Values from = keys_.values(first);
     kernels::TileProductArgs args{.a = p,
                                   .a_stride = p_stride,
                                   .b = from.panels,
@@ -310,7 +223,7 @@ class Head {
                                   .accumulate = true};
     // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
     const std::size_t last = first + columns;
-    if (tile.shortest >= last || are_finite(std::max(first, tile.shortest), last)) {
+    if (tile.shortest >= last || keys_.are_finite(std::max(first, tile.shortest), last)) {
       return kernels_.tile_product.multiply(args);
     }
     args.num_rows = 1;
@@ -340,7 +253,7 @@ class Head {
     std::fill(row_sum_, row_sum_ + rows, 0.0);
     clear_accumulators(rows);
     for (std::size_t span = begin_; span < longest; span += plan_.span_keys) {
-      if (window_ != nullptr) window_->hold(b_, b_ + 1, span, span + span_size(span));
+      keys_.hold(span);
       for (std::size_t row = 0; row < rows; row += plan_.tile_queries) {
         const Tile tile = tile_at(m, row, std::min(plan_.tile_queries, rows - row));
         const std::size_t end = std::min(span + plan_.span_keys, tile.longest);
@@ -423,20 +336,15 @@ class Head {
     }
   }
 
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-
   const PoolJob& job_;
   const PlanImpl& plan_;
-  const KeySide& packed_;
-  KeyWindow* const window_;
+  HeadKeys keys_;
   const kernels::KernelSet& kernels_;
   const std::int64_t b_, h_;
   const std::size_t begin_, limit_;
   const std::size_t score_size_, value_size_;
   const std::size_t panel_;
   const std::size_t accumulator_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
-  float* const packed_keys_;
-  float* const packed_values_;
   float* const packed_queries_;
   float* const query_exps_;
   float* const query_max_;
@@ -447,21 +355,9 @@ class Head {
   float* const scores_;
   std::int32_t* const tile_lens_;
   std::uint64_t* const tier_counts_;
-  const float* center_ = nullptr;
-  std::size_t keys_span_ = kNone, values_span_ = kNone;  // what packed_keys_ and packed_values_ hold
-  bool values_finite_ = true;
 };
 
 }  // namespace
-
-const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
-                        std::size_t size) {
-  for (std::size_t j = 0; j < num_keys; ++j) {
-    const float* key = keys.at(b, h, static_cast<std::int64_t>(j));
-    if (std::all_of(key, key + size, [](float x) { return std::isfinite(x); })) return key;
-  }
-  return nullptr;
-}
 
 bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts) {
   const PlanImpl& plan = *job.plan;

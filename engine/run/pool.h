@@ -47,10 +47,6 @@ struct PoolJob {
 // failed.
 [[nodiscard]] bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts);
 
-// The first of a head's keys whose elements are all finite, or null: what a gaussian's keys and queries are moved by.
-const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
-                        std::size_t size);
-
 // The output of one head, 0 to batch * num_heads - 1, from the results of its chunks.
 void merge_chunks(const PoolJob& job, std::size_t head);
 

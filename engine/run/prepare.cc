@@ -3,10 +3,10 @@
 #include <array>
 
 #include "engine/base/checked.h"
+#include "engine/run/head_keys.h"
 #include "engine/run/items.h"
 #include "engine/run/key_side.h"
 #include "engine/run/map_rows.h"
-#include "engine/run/pool.h"
 #include "engine/run/run_plan.h"
 #include "engine/view/valid_lens.h"
 

@@ -1,0 +1,109 @@
+#include "engine/run/head_keys.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attend::detail {
+
+HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t begin, std::size_t limit,
+                   KeyWindow* window, std::byte* worker)
+    : job_(job),
+      plan_(*job.plan),
+      packed_(window != nullptr ? window->side() : job.packed),
+      window_(window),
+      b_(b),
+      h_(h),
+      begin_(begin),
+      limit_(limit),
+      score_size_(static_cast<std::size_t>(plan_.score_size)),
+      value_size_(static_cast<std::size_t>(plan_.head_value_size)),
+      panel_(plan_.kernels->pack.panel_width),
+      packed_keys_(reinterpret_cast<float*>(worker + plan_.layout.packed_keys)),
+      packed_values_(reinterpret_cast<float*>(worker + plan_.layout.packed_values)) {
+  // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far
+  // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
+  // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
+  // max|score|.
+  if (plan_.layer->score == Score::kGaussian) {
+    center_ = finite_key(job.keys, b, h, static_cast<std::size_t>(job.key_limits[b]), score_size_);
+  }
+}
+
+std::size_t HeadKeys::span_size(std::size_t span) const { return std::min(plan_.span_keys, limit_ - span); }
+
+void HeadKeys::hold(std::size_t span) {
+  if (window_ != nullptr) window_->hold(b_, b_ + 1, span, span + span_size(span));
+}
+
+const float* HeadKeys::panels(std::size_t first) {
+  if (packed_.key_panels != nullptr) return packed_.key_panels_at(b_, h_, first);
+  const std::size_t span = span_begin(first);
+  if (span != keys_span_ && window_ != nullptr) {
+    window_->pack(b_, span, span + plan_.span_keys, packed_keys_);
+  } else if (span != keys_span_) {
+    plan_.kernels->pack.keys({.keys = job_.keys.at(b_, h_, static_cast<std::int64_t>(span)),
+                              .keys_stride = job_.keys.row_stride,
+                              .num_keys = span_size(span),
+                              .size = score_size_,
+                              .center = center_,
+                              .half_norms = plan_.layer->score == Score::kGaussian,
+                              .panels = packed_keys_,
+                              .panel_stride = plan_.inner_size * panel_});
+  }
+  keys_span_ = span;
+  return packed_keys_ + (first - span) * plan_.inner_size;
+}
+
+HeadKeys::Values HeadKeys::values(std::size_t first) {
+  const auto width = static_cast<std::ptrdiff_t>(panel_);
+  if (packed_.value_panels != nullptr) {
+    return {packed_.value_panels_at(b_, h_, first), packed_.capacity * panel_, width};
+  }
+  if (values_in_place()) {
+    return {job_.values.at(b_, h_, static_cast<std::int64_t>(first)), panel_, job_.values.row_stride};
+  }
+  const std::size_t span = span_begin(first);
+  if (span != values_span_) {
+    values_span_ = span;
+    values_finite_ = plan_.kernels->pack.values({.values = job_.values.at(b_, h_, static_cast<std::int64_t>(span)),
+                                                 .values_stride = job_.values.row_stride,
+                                                 .num_values = span_size(span),
+                                                 .size = value_size_,
+                                                 .panels = packed_values_,
+                                                 .panel_stride = span_size(span) * panel_});
+  }
+  return {packed_values_ + (first - span) * panel_, span_size(span) * panel_, width};
+}
+
+// Rows of whole panels need no packing, unless they lie a multiple of 4 KiB apart and share the sets of L1 (packing
+// then won 10 % for dot products), or so many queries pass them that a copy in order is worth its time (2 to 3 % at 256
+// queries, nothing at 128; bench additive/*).
+bool HeadKeys::values_in_place() const {
+  constexpr std::ptrdiff_t kPage = 4096 / sizeof(float);
+  constexpr std::size_t kMostQueries = 128;
+  return plan_.layer->score == Score::kAdditive && value_size_ % panel_ == 0 && value_size_ > 0 &&
+         (plan_.group_queries == 1 || (job_.values.row_stride % kPage != 0 && plan_.group_queries <= kMostQueries));
+}
+
+bool HeadKeys::are_finite(std::size_t first, std::size_t last) const {
+  if (packed_.values_finite != nullptr) return packed_.values_finite[packed_.head(b_, h_)] != 0;
+  if (!values_in_place()) return values_finite_;
+  for (std::size_t j = first; j < last; ++j) {
+    const float* row = job_.values.at(b_, h_, static_cast<std::int64_t>(j));
+    float sum = 0;  // x - x is 0, or NaN
+    for (std::size_t n = 0; n < value_size_; ++n) sum += row[n] - row[n];
+    if (sum != 0) return false;
+  }
+  return true;
+}
+
+const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
+                        std::size_t size) {
+  for (std::size_t j = 0; j < num_keys; ++j) {
+    const float* key = keys.at(b, h, static_cast<std::int64_t>(j));
+    if (std::all_of(key, key + size, [](float x) { return std::isfinite(x); })) return key;
+  }
+  return nullptr;
+}
+
+}  // namespace attend::detail

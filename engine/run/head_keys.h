@@ -1,0 +1,70 @@
+// The keys and values of one head of one batch entry as kernels read them: packed beforehand, packed here span by span,
+// projected here, or used where they lie. The bits do not depend on which.
+#ifndef ATTEND_RUN_HEAD_KEYS_H_
+#define ATTEND_RUN_HEAD_KEYS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/run/key_window.h"
+#include "engine/run/pool.h"
+
+namespace attend::detail {
+
+class HeadKeys {
+ public:
+  // Keys `begin` to limit - 1. window: where keys are projected, or null.
+  HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t begin, std::size_t limit, KeyWindow* window,
+           std::byte* worker);
+
+  // What a gaussian's keys and queries are moved by, or null.
+  const float* center() const { return center_; }
+
+  // The span that begins with key `span` is used next: projects it, if that is done here.
+  void hold(std::size_t span);
+
+  // Keys from `first` on, a multiple of the panel width, to the end of their span: as panels ...
+  const float* panels(std::size_t first);
+  // ... their exponentials, and the largest |b| of each, for the factored score.
+  const float* exps(std::size_t first) const { return packed_.key_exps_at(b_, h_, first); }
+  const float* max(std::size_t first) const { return packed_.key_max_at(b_, h_, first); }
+
+  // Values from `first` on, to the end of their span, as a tile product reads them.
+  struct Values {
+    const float* panels;
+    std::size_t panel_stride;
+    std::ptrdiff_t row_stride;
+  };
+  Values values(std::size_t first);
+
+  // Whether the values from `first` to last - 1, which values() gave, are known to be finite.
+  bool are_finite(std::size_t first, std::size_t last) const;
+
+ private:
+  std::size_t span_begin(std::size_t first) const { return first - (first - begin_) % plan_.span_keys; }
+  std::size_t span_size(std::size_t span) const;
+  bool values_in_place() const;
+
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  const PoolJob& job_;
+  const PlanImpl& plan_;
+  const KeySide& packed_;
+  KeyWindow* const window_;
+  const std::int64_t b_, h_;
+  const std::size_t begin_, limit_;
+  const std::size_t score_size_, value_size_, panel_;
+  float* const packed_keys_;
+  float* const packed_values_;
+  const float* center_ = nullptr;
+  std::size_t keys_span_ = kNone, values_span_ = kNone;  // what packed_keys_ and packed_values_ hold
+  bool values_finite_ = true;
+};
+
+// The first of a head's keys whose elements are all finite, or null.
+const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
+                        std::size_t size);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_RUN_HEAD_KEYS_H_
