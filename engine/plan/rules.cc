@@ -149,6 +149,9 @@ void choose_tiles(PlanImpl& plan) {
   }
 }
 
+// "1 item", "2 items".
+std::string count_text(std::size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
 std::size_t num_chunks(const PlanImpl& plan) {
   return plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
 }
@@ -193,7 +196,7 @@ void choose_split(PlanImpl& plan) {
           " keys per head, merged in order, since at most " + std::to_string(kChunkQueries) + " queries share them";
   }
   plan.reasons.push_back(
-      {"split", std::to_string(divide_up(heads, plan.entries_per_item) * plan.query_ranges * chunks) + " items for " +
+      {"split", count_text(divide_up(heads, plan.entries_per_item) * plan.query_ranges * chunks, "item") + " for " +
                     std::to_string(plan.options.threads) + (plan.options.threads == 1 ? " thread: " : " threads: ") +
                     why + "; results do not depend on the threads"});
 }

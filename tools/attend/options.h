@@ -49,7 +49,7 @@ struct Words {
   OutputWords outputs;
   std::string target;  // empty: the best
   int threads = 1;     // 0: all
-  bool quiet = false;
+  bool quiet = false, explain = false;
 };
 
 enum class Subcommand { kRun, kPlan, kCheck };

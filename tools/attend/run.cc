@@ -16,9 +16,17 @@
 namespace attend::tools {
 namespace {
 
-double timed_run(const Plan& plan, int threads, const Data& data, Results& results) {
+// Counts the tiles of a factored additive score, if that is to be explained and is what the planner chooses.
+Plan make_plan(const Problem& problem, bool explain) {
+  Plan plan = problem.layer.attention.plan(problem.shape, problem.options);
+  if (!explain || !plan.path().starts_with("additive/factored")) return plan;
+  PlanOptions counting = problem.options;
+  counting.count_tiers = true;
+  return problem.layer.attention.plan(problem.shape, counting);
+}
+
+double timed_run(const Plan& plan, int threads, const Data& data, Workspace& workspace, Results& results) {
   const std::unique_ptr<Executor> executor = make_executor(threads);
-  Workspace workspace(plan);
   const Progress progress("running " + std::string(plan.path()));
   const auto start = std::chrono::steady_clock::now();
   plan.run(data.inputs(), results.outputs(), workspace, *executor);
@@ -57,13 +65,17 @@ void run_layer(const Words& words) {
   check_writable(words.outputs.attention_weights);
   io::Notices notices;
   const Problem problem = prepare(words, notices);
-  const Plan plan = problem.layer.attention.plan(problem.shape, problem.options);
+  const Plan plan = make_plan(problem, words.explain);
   const Data data = read_data(words.inputs, notices);
   print_notes(notices);
   Results results = allocate_results(problem, plan, words.outputs.wants_weights);
-  const double seconds = timed_run(plan, problem.options.threads, data, results);
+  Workspace workspace(plan);
+  const double seconds = timed_run(plan, problem.options.threads, data, workspace, results);
   save(words.outputs, results);
   if (!words.quiet) std::cout << summary(problem, plan, data, results, seconds) << '\n';
+  if (words.explain) {
+    std::cout << (plan.path().starts_with("additive/factored") ? plan.explain(workspace) : plan.explain());
+  }
 }
 
 }  // namespace
@@ -73,6 +85,9 @@ Command add_run(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("run", "Runs a layer on files and writes its output and attention weights.");
   add_words(*parser, Subcommand::kRun, *words);
   parser->add_flag("--quiet", words->quiet, "No summary on stdout.");
+  parser->add_flag(
+      "--explain", words->explain,
+      "Print the plan with the reason of every choice, and what an additive score's tiles turned out to be.");
   parser->footer(
       "Nothing is written unless everything succeeds; files are replaced at once.\n\n"
       "Example:\n"

@@ -164,6 +164,21 @@ TEST_CASE("attend run: float64 inputs and int64 lengths are converted with a not
   CHECK(io::load_tensor(dir.path("o.npy")).data == std::vector<float>{0.5f, 1.5f, 0.5f, 1.5f});
 }
 
+TEST_CASE("attend run: --explain prints the plan, and how many tiles each tier of an additive score had") {
+  const TempDir dir;
+  std::vector<std::string> words = words_for("recurrent.decoder.attention", "decoder.attention.");
+  words.insert(words.end(), {"--weights", data_path("dates/recurrent.safetensors"), "--output", dir.path("o.npy"),
+                             "--quiet", "--explain"});
+  const Finished additive = run_attend(words);
+  CHECK(additive.exit_code == 0);
+  CHECK(additive.out.starts_with("additive attention, path additive/factored"));
+  CHECK(additive.out.find("\n  tiers ") != std::string::npos);
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4}));
+  const Finished dot = run_attend({"run", "--queries", q, "--output", dir.path("o.npy"), "--quiet", "--explain"});
+  CHECK(dot.out.starts_with("dot attention, path dot/fused"));
+  CHECK(dot.out.find("tiers") == std::string::npos);
+}
+
 TEST_CASE("attend run: the same file for any number of threads, and the target that was asked for") {
   const TempDir dir;
   const std::string q = save(dir, "q.npy", counting({3, 40, 16}));
