@@ -13,7 +13,7 @@
 
 namespace attend::bench {
 
-// Query size 192, key and value size 256 (issue 3). b64_m1: one step of a decoder.
+// Query size 192, key and value size 256. b64_m1: one step of a decoder.
 struct AdditiveCase {
   const char* name;
   std::int64_t batch, num_queries, num_keys, num_hiddens;

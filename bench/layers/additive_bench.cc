@@ -21,23 +21,41 @@ namespace {
 
 constexpr std::uint64_t kLensSeed = 7;
 
+// One query of one entry: only chunks of its keys can be shared out.
+constexpr AdditiveCase kLongCase = {"b1_m1_n16384_u256", 1, 1, 16384, 256};
+
+Count count_of(const AdditiveCase& c) {
+  return [&c](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
+    count_additive(state, problem, c.num_hiddens, options.target, options.threads);
+  };
+}
+
+void register_prepared(const AdditiveCase& c, const SharedProblem& problem) {
+  const std::string name = std::string("additive/") + c.name + "_prepared";
+  register_layer(name, {.prepared_keys = true}, problem, count_of(c));
+  register_layer(name + "_threads2", {.threads = 2, .prepared_keys = true}, problem, count_of(c));
+}
+
 }  // namespace
 
 void register_additive_benchmarks() {
   for (const AdditiveCase& c : kAdditiveCases) {
     const std::string name = std::string("additive/") + c.name;
-    const Count count = [&c](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
-      count_additive(state, problem, c.num_hiddens, options.target, options.threads);
-    };
+    const Count count = count_of(c);
     const SharedProblem full = shared_problem([&c] { return additive_problem(c); });
     const SharedProblem lens =
         shared_problem([&c] { return additive_problem(c, random_lens(c.batch, c.num_keys, kLensSeed)); });
     register_layer(name, {}, full, count);
     register_layer(name + "_lens", {}, lens, count);
-    register_layer(name + "_prepared", {.prepared_keys = true}, full, count);
+    register_prepared(c, full);
     register_layer(name + "_threads2", {.threads = 2}, full, count);
     register_layer(std::string("additive_rational/") + c.name, {.path = "additive/rational"}, full, count);
   }
+  const SharedProblem long_keys = shared_problem([] { return additive_problem(kLongCase); });
+  register_layer(std::string("additive/") + kLongCase.name, {}, long_keys, count_of(kLongCase));
+  register_layer(std::string("additive/") + kLongCase.name + "_threads2", {.threads = 2}, long_keys,
+                 count_of(kLongCase));
+  register_prepared(kLongCase, long_keys);
 }
 
 }  // namespace attend::bench
