@@ -2,23 +2,19 @@
 #include "attend/attend_c.h"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstring>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "attend/attend.h"
 #include "engine/base/message.h"
+#include "engine/layers/c_api_convert.h"
 
 struct attend_layer {
   attend::Attention attention;
@@ -28,6 +24,9 @@ struct attend_plan {
 };
 struct attend_workspace {
   attend::Workspace workspace;
+};
+struct attend_prepared_keys {
+  attend::PreparedKeys keys;
 };
 struct attend_executor {
   std::unique_ptr<attend::Executor> executor;
@@ -40,8 +39,6 @@ static void attend_run_task(void* task, size_t index) { (*static_cast<const atte
 
 namespace attend {
 namespace {
-
-static_assert(ATTEND_MAX_RANK == kMaxRank && sizeof(attend_tensor::sizes) == kMaxRank * sizeof(std::int64_t));
 
 attend_status report(attend_error* error, attend_status status, const char* message) noexcept {
   if (error != nullptr) {
@@ -71,10 +68,6 @@ attend_status guarded(attend_error* error, const Body& body) noexcept {
   }
 }
 
-void require_pointer(const void* pointer, const char* name) {
-  if (pointer == nullptr) fail(name, " is a null pointer, expected a valid one");
-}
-
 // Text out, as the header's opening comment says.
 void copy_text(std::string_view text, char* buffer, std::size_t capacity, std::size_t* length) {
   if (capacity > 0) {
@@ -84,122 +77,6 @@ void copy_text(std::string_view text, char* buffer, std::size_t capacity, std::s
     buffer[copied] = '\0';
   }
   if (length != nullptr) *length = text.size();
-}
-
-// What TensorView cannot check for us: it could not name the tensor, and counting elements must not overflow.
-void check_rank_and_sizes(std::int32_t rank, const std::int64_t* sizes, const char* name) {
-  if (rank < 0 || rank > kMaxRank) fail(name, " has rank ", rank, ", expected 0 to ", kMaxRank);
-  const std::span<const std::int64_t> given(sizes, static_cast<std::size_t>(rank));
-  std::int64_t count = 1;
-  for (const std::int64_t size : given) {
-    if (size < 0) fail(name, " is ", to_string(given), ", expected no negative size");
-    if (size > 0 && count > std::numeric_limits<std::int64_t>::max() / size) {
-      fail(name, " is ", to_string(given), ", expected fewer elements than that");
-    }
-    count *= std::max<std::int64_t>(size, 1);
-  }
-}
-
-// View: attend_tensor, attend_output_tensor or attend_lengths.
-template <class View>
-auto view_of(const View& view, const char* name) {
-  using T = std::remove_pointer_t<decltype(view.data)>;
-  check_rank_and_sizes(view.rank, view.sizes, name);
-  const auto rank = static_cast<std::size_t>(view.rank);
-  const std::span<const std::int64_t> sizes(view.sizes, rank), strides(view.strides, rank);
-  const bool dense = std::all_of(strides.begin(), strides.end(), [](std::int64_t stride) { return stride == 0; });
-  return dense ? TensorView<T>(view.data, sizes) : TensorView<T>(view.data, sizes, strides);
-}
-
-// A dense copy of any view.
-Tensor dense_copy(const TensorView<const float>& view, const char* name) {
-  Tensor tensor{{view.sizes().begin(), view.sizes().end()}, {}};
-  const std::int64_t count = view.num_elements();
-  if (count == 0) return tensor;
-  if (view.data() == nullptr) fail(name, " is ", to_string(view.sizes()), " at a null pointer, expected memory");
-  std::array<std::int64_t, kMaxRank> sizes{1, 1, 1, 1}, strides{};
-  const auto missing = static_cast<std::size_t>(kMaxRank - view.rank());
-  std::copy(view.sizes().begin(), view.sizes().end(), sizes.begin() + missing);
-  std::copy(view.strides().begin(), view.strides().end(), strides.begin() + missing);
-  tensor.data.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < sizes[0]; ++i) {
-    for (std::int64_t j = 0; j < sizes[1]; ++j) {
-      for (std::int64_t k = 0; k < sizes[2]; ++k) {
-        const float* row = view.data() + i * strides[0] + j * strides[1] + k * strides[2];
-        for (std::int64_t l = 0; l < sizes[3]; ++l) tensor.data.push_back(row[l * strides[3]]);
-      }
-    }
-  }
-  return tensor;
-}
-
-Parameters parameters_of(const attend_parameter* parameters, std::size_t count) {
-  if (count > 0) require_pointer(parameters, "parameters");
-  Parameters result;
-  for (std::size_t i = 0; i < count; ++i) {
-    const attend_parameter& p = parameters[i];
-    if (p.name == nullptr) fail("parameters[", i, "].name is a null pointer, expected a name");
-    const TensorView<const float> view = view_of(p.tensor, p.name);
-    if (!view.empty()) result.insert(p.name, dense_copy(view, p.name));
-  }
-  return result;
-}
-
-std::optional<float> optional_of(const float* value) { return value != nullptr ? std::optional(*value) : std::nullopt; }
-
-// 0 in a zeroed struct stands for C++'s default of 1.
-template <class Integer>
-Integer or_one(Integer value) {
-  return value != 0 ? value : 1;
-}
-
-Shape shape_of(const attend_shape& shape) {
-  return {.batch = or_one(shape.batch),
-          .num_queries = or_one(shape.num_queries),
-          .num_keys = or_one(shape.num_keys),
-          .query_size = shape.query_size,
-          .key_size = shape.key_size,
-          .value_size = shape.value_size,
-          .num_heads = or_one(shape.num_heads)};
-}
-
-Target target_of(const char* name) {
-  return name == nullptr || *name == '\0' ? Target::best() : Target::from_name(name);
-}
-
-Scoring scoring_of(std::int32_t scoring) {
-  switch (scoring) {
-    case ATTEND_SCORING_DOT:
-      return Scoring::kDot;
-    case ATTEND_SCORING_ADDITIVE:
-      return Scoring::kAdditive;
-    default:
-      fail("scoring is ", scoring, ", expected one of ATTEND_SCORING_DOT, ATTEND_SCORING_ADDITIVE");
-  }
-}
-
-ValidLens valid_lens_of(std::int32_t valid_lens) {
-  switch (valid_lens) {
-    case ATTEND_VALID_LENS_ANY:
-      return ValidLens::kAny;
-    case ATTEND_VALID_LENS_NONE:
-      return ValidLens::kNone;
-    case ATTEND_VALID_LENS_PER_BATCH:
-      return ValidLens::kPerBatch;
-    case ATTEND_VALID_LENS_PER_QUERY:
-      return ValidLens::kPerQuery;
-    default:
-      fail("valid_lens is ", valid_lens, ", expected one of ATTEND_VALID_LENS_ANY, _NONE, _PER_BATCH, _PER_QUERY");
-  }
-}
-
-PlanOptions options_of(const attend_plan_options& options) {
-  return {.threads = or_one(options.threads),
-          .target = target_of(options.target),
-          .attention_weights = options.attention_weights != 0,
-          .concat_queries = options.concat_queries != 0,
-          .valid_lens = valid_lens_of(options.valid_lens),
-          .path = options.path != nullptr ? options.path : ""};
 }
 
 class CallbackExecutor final : public Executor {
@@ -220,6 +97,23 @@ attend_status create(Handle** handle, const char* name, attend_error* error, con
   return guarded(error, [&] {
     require_pointer(handle, name);
     *handle = new Handle{make()};
+  });
+}
+
+// Plan::prepare or Plan::append.
+using AddKeys = void (Plan::*)(const KeyInputs&, PreparedKeys&, Workspace&, Executor&) const;
+attend_status add_keys(AddKeys add, const attend_plan* plan, const attend_key_inputs* inputs,
+                       attend_prepared_keys* prepared, attend_workspace* workspace, attend_executor* executor,
+                       attend_error* error) noexcept {
+  return guarded(error, [&] {
+    require_pointer(plan, "plan");
+    require_pointer(inputs, "inputs");
+    require_pointer(prepared, "prepared");
+    require_pointer(workspace, "workspace");
+    const KeyInputs given = key_inputs_of(*inputs);
+    SerialExecutor serial;
+    Executor& chosen = executor != nullptr ? *executor->executor : serial;
+    (plan->plan.*add)(given, prepared->keys, workspace->workspace, chosen);
   });
 }
 
@@ -259,12 +153,8 @@ attend_status attend_layer_create_multi_head(const attend_multi_head_options* op
                                              const attend_parameter* parameters, size_t num_parameters,
                                              attend_layer** layer, attend_error* error) {
   return attend::create(layer, "layer", error, [&]() -> attend::Attention {
-    attend::MultiHeadOptions given;
-    if (options != nullptr) {
-      given = {.num_heads = attend::or_one(options->num_heads),
-               .scoring = attend::scoring_of(options->scoring),
-               .scale = attend::optional_of(options->scale)};
-    }
+    const attend::MultiHeadOptions given =
+        options != nullptr ? attend::options_of(*options) : attend::MultiHeadOptions();
     return attend::MultiHeadAttention(given, attend::parameters_of(parameters, num_parameters));
   });
 }
@@ -289,6 +179,26 @@ attend_status attend_plan_explain(const attend_plan* plan, char* buffer, size_t 
   });
 }
 
+attend_status attend_plan_explain_run(const attend_plan* plan, const attend_workspace* workspace, char* buffer,
+                                      size_t capacity, size_t* length, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(workspace, "workspace");
+    attend::copy_text(plan->plan.explain(workspace->workspace), buffer, capacity, length);
+  });
+}
+
+attend_status attend_plan_tier_counts(const attend_plan* plan, const attend_workspace* workspace,
+                                      attend_tier_counts* counts, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(workspace, "workspace");
+    attend::require_pointer(counts, "counts");
+    const attend::TierCounts counted = plan->plan.tier_counts(workspace->workspace);
+    *counts = {.free = counted.free, .clamped = counted.clamped, .rational = counted.rational};
+  });
+}
+
 attend_status attend_plan_target_name(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
                                       attend_error* error) {
   return attend::guarded(error, [&] {
@@ -302,6 +212,14 @@ attend_status attend_plan_workspace_bytes(const attend_plan* plan, size_t* bytes
     attend::require_pointer(plan, "plan");
     attend::require_pointer(bytes, "bytes");
     *bytes = plan->plan.workspace_bytes();
+  });
+}
+
+attend_status attend_plan_prepared_bytes(const attend_plan* plan, size_t* bytes, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(bytes, "bytes");
+    *bytes = plan->plan.prepared_bytes();
   });
 }
 
@@ -358,9 +276,9 @@ attend_status attend_run(const attend_plan* plan, const attend_inputs* inputs, c
     const attend::Inputs in{.queries = attend::view_of(inputs->queries, "queries"),
                             .keys = attend::view_of(inputs->keys, "keys"),
                             .values = attend::view_of(inputs->values, "values"),
-                            .valid_lens = attend::view_of(inputs->valid_lens, "valid_lens")};
-    const attend::Outputs out{.output = attend::view_of(outputs->output, "output"),
-                              .attention_weights = attend::view_of(outputs->attention_weights, "attention_weights")};
+                            .valid_lens = attend::view_of(inputs->valid_lens, "valid_lens"),
+                            .prepared = inputs->prepared != nullptr ? &inputs->prepared->keys : nullptr};
+    const attend::Outputs out = attend::outputs_of(*outputs);
     if (executor != nullptr) {
       plan->plan.run(in, out, workspace->workspace, *executor->executor);
     } else {
@@ -368,6 +286,61 @@ attend_status attend_run(const attend_plan* plan, const attend_inputs* inputs, c
     }
   });
 }
+
+attend_status attend_prepared_keys_create(const attend_plan* plan, attend_prepared_keys** prepared,
+                                          attend_error* error) {
+  return attend::create(prepared, "prepared", error, [&] {
+    attend::require_pointer(plan, "plan");
+    return attend::PreparedKeys(plan->plan);
+  });
+}
+
+attend_status attend_prepared_keys_create_in(const attend_plan* plan, void* memory, size_t bytes,
+                                             attend_prepared_keys** prepared, attend_error* error) {
+  return attend::create(prepared, "prepared", error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(memory, "memory");
+    return attend::PreparedKeys(plan->plan, std::span(static_cast<std::byte*>(memory), bytes));
+  });
+}
+
+attend_status attend_prepare(const attend_plan* plan, const attend_key_inputs* inputs, attend_prepared_keys* prepared,
+                             attend_workspace* workspace, attend_executor* executor, attend_error* error) {
+  return attend::add_keys(&attend::Plan::prepare, plan, inputs, prepared, workspace, executor, error);
+}
+
+attend_status attend_append(const attend_plan* plan, const attend_key_inputs* inputs, attend_prepared_keys* prepared,
+                            attend_workspace* workspace, attend_executor* executor, attend_error* error) {
+  return attend::add_keys(&attend::Plan::append, plan, inputs, prepared, workspace, executor, error);
+}
+
+attend_status attend_prepared_keys_batch(const attend_prepared_keys* prepared, int64_t* batch, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(prepared, "prepared");
+    attend::require_pointer(batch, "batch");
+    *batch = prepared->keys.batch();
+  });
+}
+
+attend_status attend_prepared_keys_num_keys(const attend_prepared_keys* prepared, int64_t* num_keys,
+                                            attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(prepared, "prepared");
+    attend::require_pointer(num_keys, "num_keys");
+    *num_keys = prepared->keys.num_keys();
+  });
+}
+
+attend_status attend_prepared_keys_len(const attend_prepared_keys* prepared, int64_t index, int64_t* len,
+                                       attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(prepared, "prepared");
+    attend::require_pointer(len, "len");
+    *len = prepared->keys.len(index);
+  });
+}
+
+void attend_prepared_keys_destroy(attend_prepared_keys* prepared) { delete prepared; }
 
 attend_status attend_masked_softmax(const attend_tensor* input, const attend_lengths* valid_lens,
                                     const attend_output_tensor* output, const attend_masked_softmax_options* options,

@@ -20,10 +20,12 @@
 //   Zeroed structs mean the defaults, so {0} and designated initialisers are enough; booleans are zero or not zero.
 //   Aliasing: what is written overlaps nothing that is read, other arguments included, unless said otherwise.
 //   Handles are opaque, made by a create function and ended by its destroy function, for which NULL is fine and which
-//     cannot fail. Layers, plans and executors may be shared between threads; a workspace serves one run at a time. No
-//     handle is destroyed while a call uses it. A plan keeps what it needs of its layer, which may be destroyed first.
+//     cannot fail. Layers, plans and executors may be shared between threads; a workspace serves one run, prepare or
+//     append at a time. Prepared keys serve any number of runs, none of them while they are prepared or appended to.
+//     No handle is destroyed while a call uses it. A plan keeps what it needs of its layer, and prepared keys what they
+//     need of their plan: either may be destroyed first.
 //   Thread-safety and allocation: all functions are thread-safe under these rules; there is no global or thread-local
-//     state. Create functions and text allocate; attend_run does not, unless it fails
+//     state. Create functions and text allocate; attend_run, attend_prepare and attend_append do not, unless they fail
 //     (oneDNN, which projections go through, makes small allocations of its own).
 //   Text out: buffer gets as much as fits its capacity with a final zero byte, length (may be NULL) the bytes of the
 //     whole text without that byte, so capacity length + 1 holds all of it. buffer may be NULL when capacity is 0.
@@ -56,6 +58,7 @@ typedef struct attend_error {
 typedef struct attend_layer attend_layer;
 typedef struct attend_plan attend_plan;
 typedef struct attend_workspace attend_workspace;
+typedef struct attend_prepared_keys attend_prepared_keys;
 typedef struct attend_executor attend_executor;
 
 // ---------------------------------------------------------------------------------------------------------- Tensors
@@ -167,6 +170,14 @@ enum {
   ATTEND_VALID_LENS_PER_QUERY = 3   // (B, M); also accepted: none and (B)
 };
 
+// How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b; from fastest to widest.
+enum {
+  ATTEND_SCORE_TIER_BY_RANGE = 0,  // per query and panel of keys, the fastest that their ranges allow
+  ATTEND_SCORE_TIER_FREE = 1,      // max|a| + max|b| at most 10: eight terms to a division
+  ATTEND_SCORE_TIER_CLAMPED = 2,   // more, but max|a| and max|b| at most 43 each: the same with a bound on each term
+  ATTEND_SCORE_TIER_RATIONAL = 3   // any range: a rational tanh of every sum
+};
+
 typedef struct attend_plan_options {
   int32_t threads;            // the most tasks a run may use at once; 0: 1. Never changes a result
   int32_t attention_weights;  // boolean: runs will ask for them
@@ -174,6 +185,10 @@ typedef struct attend_plan_options {
   int32_t valid_lens;         // one of ATTEND_VALID_LENS_...
   const char* target;         // instruction set by name, as attend_target_name gives it; NULL or "": the best
   const char* path;           // a candidate of the explanation, such as "dot/fused"; NULL or "": the rules choose
+  int32_t prepared_keys;      // boolean: every run will be given prepared keys; the workspace then holds none
+  // Path additive/factored only.
+  int32_t score_tier;   // one of ATTEND_SCORE_TIER_..., for every tile; for tests: wrong where ranges exceed it
+  int32_t count_tiers;  // boolean: runs count their tiles, for attend_plan_tier_counts and attend_plan_explain_run
 } attend_plan_options;
 
 // Checks the shape against the layer's parameters, chooses path, tiles and workspace. options: NULL for the defaults.
@@ -185,12 +200,32 @@ attend_status attend_plan_create(const attend_layer* layer, const attend_shape* 
 attend_status attend_plan_explain(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
                                   attend_error* error);
 
+// Text out: the same and a line with the tiles per score tier of the last run that used workspace. What it counts is
+// not specified before there was one.   Thread-safety: not while workspace is in use.
+//   Errors: also a plan made without count_tiers, a workspace that is too small for the plan.
+attend_status attend_plan_explain_run(const attend_plan* plan, const attend_workspace* workspace, char* buffer,
+                                      size_t capacity, size_t* length, attend_error* error);
+
+// Tiles, one query by one panel of keys, that a run scored by each tier.
+typedef struct attend_tier_counts {
+  uint64_t free;
+  uint64_t clamped;
+  uint64_t rational;
+} attend_tier_counts;
+
+// Those counts.   Thread-safety, errors: as attend_plan_explain_run.
+attend_status attend_plan_tier_counts(const attend_plan* plan, const attend_workspace* workspace,
+                                      attend_tier_counts* counts, attend_error* error);
+
 // Text out: the instruction set the kernels run on, such as "AVX3".
 attend_status attend_plan_target_name(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
                                       attend_error* error);
 
 // Bytes a workspace for this plan holds.
 attend_status attend_plan_workspace_bytes(const attend_plan* plan, size_t* bytes, attend_error* error);
+
+// Bytes that prepared keys for this plan take.
+attend_status attend_plan_prepared_bytes(const attend_plan* plan, size_t* bytes, attend_error* error);
 
 // Elements of one output row: value_size or what W_o makes of it, + query_size with concat_queries.
 attend_status attend_plan_output_size(const attend_plan* plan, int64_t* output_size, attend_error* error);
@@ -199,7 +234,7 @@ void attend_plan_destroy(attend_plan* plan);
 
 // ------------------------------------------------------------------------------------------------------- Workspaces
 
-// Scratch memory for one run of this plan at a time; it also serves any plan that needs no more bytes.
+// Scratch memory for one run, prepare or append at a time, of this plan or of any that needs no more bytes.
 attend_status attend_workspace_create(const attend_plan* plan, attend_workspace** workspace, attend_error* error);
 
 // The same over the caller's memory, which outlives it: bytes at memory, of any alignment. Up to 64 bytes at its start
@@ -237,11 +272,14 @@ void attend_executor_destroy(attend_executor* executor);
 // ------------------------------------------------------------------------------------------------------------- Runs
 
 // What a run reads. keys not given: the queries. values not given: the keys.
+//   prepared: instead of keys and values, which are then not given. valid_lens then counts prepared keys, at most those
+//     that the entry has; not given: all of them.
 typedef struct attend_inputs {
-  attend_tensor queries;      // (B, M, Dq), or (B, H, M, D) where the shape gave num_heads
-  attend_tensor keys;         // (B, N, Dk), or (B, H, N, D)
-  attend_tensor values;       // (B, N, Dv), or (B, H, N, Dv)
-  attend_lengths valid_lens;  // (B) or (B, M), 0 <= len <= N; not given: all N keys are valid
+  attend_tensor queries;                 // (B, M, Dq), or (B, H, M, D) where the shape gave num_heads
+  attend_tensor keys;                    // (B, N, Dk), or (B, H, N, D)
+  attend_tensor values;                  // (B, N, Dv), or (B, H, N, Dv)
+  attend_lengths valid_lens;             // (B) or (B, M), 0 <= len <= N; not given: all N keys are valid
+  const attend_prepared_keys* prepared;  // made for the plan of the run; NULL: not given
 } attend_inputs;
 
 // What a run writes.
@@ -255,7 +293,8 @@ typedef struct attend_outputs {
 //   A row without valid keys gives output and weights 0; keys and values that no row sees are never read.
 //   executor: NULL for the calling thread alone. The same bits for every executor and number of threads.
 //   Allocates nothing, locks nothing (the executor may).
-//   Errors: every mismatch of shapes, strides, lengths or workspace size, before any output changes.
+//   Errors: every mismatch of shapes, strides, lengths or workspace size, before any output changes; prepared keys of
+//     another plan, none in them, or none given where the plan has prepared_keys.
 attend_status attend_run(const attend_plan* plan, const attend_inputs* inputs, const attend_outputs* outputs,
                          attend_workspace* workspace, attend_executor* executor, attend_error* error);
 
@@ -272,6 +311,66 @@ typedef struct attend_masked_softmax_options {
 attend_status attend_masked_softmax(const attend_tensor* input, const attend_lengths* valid_lens,
                                     const attend_output_tensor* output, const attend_masked_softmax_options* options,
                                     attend_error* error);
+
+// ---------------------------------------------------------------------------------------------------- Prepared keys
+//
+// Keys and values as a plan's kernels want them, for many runs: the encoder's output of a decoder, the training points
+// of a kernel regression (error handling left out):
+//     attend_prepared_keys* prepared = NULL;
+//     attend_prepared_keys_create(plan, &prepared, NULL);
+//     attend_key_inputs encoded = {.keys = {.data = k, .rank = 3, .sizes = {2, 10, 16}}};
+//     attend_prepare(plan, &encoded, prepared, workspace, NULL, NULL);
+//     attend_inputs step = {.queries = {.data = q, .rank = 3, .sizes = {2, 1, 16}}, .prepared = prepared};
+//     attend_run(plan, &step, &outputs, workspace, NULL, NULL);  // as often as there are queries
+
+// Room for the batch and the number of keys that the plan was made for, so that keys may be appended. Empty at first.
+attend_status attend_prepared_keys_create(const attend_plan* plan, attend_prepared_keys** prepared,
+                                          attend_error* error);
+
+// The same over the caller's memory, which outlives it: bytes at memory, of any alignment. Up to 64 bytes at its start
+// may be skipped, so plan_prepared_bytes + 64 always serve. Only the handle is allocated.
+//   Errors: also memory that is smaller than plan_prepared_bytes from its first multiple of 64 on.
+attend_status attend_prepared_keys_create_in(const attend_plan* plan, void* memory, size_t bytes,
+                                             attend_prepared_keys** prepared, attend_error* error);
+
+// What is prepared, or added to what is. values not given: the keys.
+typedef struct attend_key_inputs {
+  attend_tensor keys;    // (B, N, Dk), or (B, H, N, D) where the shape gave num_heads
+  attend_tensor values;  // (B, N, Dv), or (B, H, N, Dv)
+  // (B), or (B, M) of which the longest per entry counts; not given: all N. Keys beyond are neither read nor kept.
+  attend_lengths valid_lens;
+} attend_key_inputs;
+
+// Does what a run does to keys and values before it meets a query, once for many runs: attend::Plan::prepare. Replaces
+// what prepared held; a run on it gives the bits that a run on the same keys and values gives.
+//   Each of B, N at most what was planned for. The inputs are not needed afterwards.
+//   prepared: made for this plan. No run, prepare or append may use it meanwhile.
+//   executor: NULL for the calling thread alone. The same bits for every executor and number of threads.
+//   Allocates nothing, locks nothing (the executor may).
+//   Errors: every mismatch of shapes, strides, lengths or workspace size, and prepared keys of another plan, before
+//     anything changes. If oneDNN fails, prepared is left empty.
+attend_status attend_prepare(const attend_plan* plan, const attend_key_inputs* inputs, attend_prepared_keys* prepared,
+                             attend_workspace* workspace, attend_executor* executor, attend_error* error);
+
+// Adds keys and values behind those that each batch entry has: what a decoder does with its own last token. A run then
+// gives the bits of keys and values that were concatenated, entry by entry, valid ones only.
+//   Shapes, prepared, executor, allocation, errors: as attend_prepare.
+//   Errors: also another number of batch entries than were prepared, or more keys than there is room for.
+attend_status attend_append(const attend_plan* plan, const attend_key_inputs* inputs, attend_prepared_keys* prepared,
+                            attend_workspace* workspace, attend_executor* executor, attend_error* error);
+
+// Batch entries; 0 until something is prepared.
+attend_status attend_prepared_keys_batch(const attend_prepared_keys* prepared, int64_t* batch, attend_error* error);
+
+// N: the sizes of the keys prepared and appended, added up. What attention weights of a run have as columns.
+attend_status attend_prepared_keys_num_keys(const attend_prepared_keys* prepared, int64_t* num_keys,
+                                            attend_error* error);
+
+// Keys of batch entry index, the valid ones of those; 0 for an entry that there is not.
+attend_status attend_prepared_keys_len(const attend_prepared_keys* prepared, int64_t index, int64_t* len,
+                                       attend_error* error);
+
+void attend_prepared_keys_destroy(attend_prepared_keys* prepared);
 
 // ---------------------------------------------------------------------------------------------------------- Targets
 

@@ -129,8 +129,7 @@ class Plan {
   //     NaN; a -inf score weighs 0 (all -inf: the row is 0). Keys and values at or beyond a row's valid length do not
   //     influence it, and those that no row sees are never read.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact
-  //   result
-  //     for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its
+  //     result for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its
   //     projections.
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
   //     nothing itself (the executor may; oneDNN, which projections go through, makes some small allocations of its own
@@ -165,7 +164,7 @@ class Plan {
   // The same and the tiles per score tier of the last run that used this workspace. Error unless the plan was made with
   // PlanOptions::count_tiers.
   std::string explain(const Workspace& after_run) const;
-  // Those counts. Error likewise.
+  // Those counts. Error likewise. Not specified for a workspace that no run of this plan has used.
   TierCounts tier_counts(const Workspace& after_run) const;
   // The chosen path, such as "additive/factored" or "dot/fused".
   std::string_view path() const noexcept;

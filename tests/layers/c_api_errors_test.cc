@@ -1,0 +1,189 @@
+// The C API, errors and memory: null pointers, long messages, memory of the caller and memory that there is not.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "attend/attend_c.h"
+#include "tests/layers/c_api_support.h"
+#include "tests/support/compare.h"
+#include "tests/support/layer_cases.h"
+#include "tests/support/run.h"
+
+namespace attend::tests {
+
+TEST_CASE("C API: null where a pointer is required is invalid, null to destroy is fine") {
+  attend_layer_destroy(nullptr);
+  attend_plan_destroy(nullptr);
+  attend_workspace_destroy(nullptr);
+  attend_executor_destroy(nullptr);
+
+  const LayerCase c({.layer = Layer::kDot});
+  const Both both(c);
+  const attend_plan* const plan = both.plan.get();
+  const WorkspaceHandle workspace = make<WorkspaceHandle>(attend_workspace_create, plan);
+  const attend_shape shape = c_shape(c.shape);
+  const attend_inputs in = c_inputs(c.inputs());
+  std::vector<float> memory(30, kSentinel);
+  const attend_outputs out = c_outputs({.output = {memory.data(), {2, 3, 5}}, .attention_weights = {}});
+  attend_layer* new_layer = nullptr;
+  attend_plan* new_plan = nullptr;
+  attend_workspace* new_workspace = nullptr;
+  attend_executor* new_executor = nullptr;
+  std::int64_t size = -1;
+  std::size_t bytes = 77;
+  attend_tier_counts counts{.free = 7, .clamped = 7, .rational = 7};
+  OwnPool own;
+  attend_executor_callbacks no_concurrency = own.callbacks(), no_loop = own.callbacks();
+  no_concurrency.concurrency = nullptr;
+  no_loop.parallel_for = nullptr;
+  const auto parameter = std::make_unique<attend_parameter>();
+
+  const struct {
+    const char* name;
+    std::function<attend_status(attend_error*)> call;
+  } kCalls[] = {
+      {"layer", [](attend_error* e) { return attend_layer_create_dot(nullptr, nullptr, e); }},
+      {"layer", [](attend_error* e) { return attend_layer_create_gaussian(1, nullptr, e); }},
+      {"layer", [&](attend_error* e) { return attend_layer_create_additive(parameter.get(), 1, nullptr, e); }},
+      {"layer", [&](attend_error* e) { return attend_layer_create_bilinear(nullptr, parameter.get(), 1, nullptr, e); }},
+      {"layer",
+       [&](attend_error* e) { return attend_layer_create_multi_head(nullptr, parameter.get(), 1, nullptr, e); }},
+      {"parameters", [&](attend_error* e) { return attend_layer_create_additive(nullptr, 3, &new_layer, e); }},
+      {"parameters", [&](attend_error* e) { return attend_layer_create_bilinear(nullptr, nullptr, 3, &new_layer, e); }},
+      {"parameters",
+       [&](attend_error* e) { return attend_layer_create_multi_head(nullptr, nullptr, 3, &new_layer, e); }},
+      {"layer", [&](attend_error* e) { return attend_plan_create(nullptr, &shape, nullptr, &new_plan, e); }},
+      {"shape", [&](attend_error* e) { return attend_plan_create(both.layer.get(), nullptr, nullptr, &new_plan, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_create(both.layer.get(), &shape, nullptr, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_explain(nullptr, nullptr, 0, &bytes, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_target_name(nullptr, nullptr, 0, &bytes, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_workspace_bytes(nullptr, &bytes, e); }},
+      {"bytes", [&](attend_error* e) { return attend_plan_workspace_bytes(plan, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_prepared_bytes(nullptr, &bytes, e); }},
+      {"bytes", [&](attend_error* e) { return attend_plan_prepared_bytes(plan, nullptr, e); }},
+      {"plan",
+       [&](attend_error* e) { return attend_plan_explain_run(nullptr, workspace.get(), nullptr, 0, &bytes, e); }},
+      {"workspace", [&](attend_error* e) { return attend_plan_explain_run(plan, nullptr, nullptr, 0, &bytes, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_tier_counts(nullptr, workspace.get(), &counts, e); }},
+      {"workspace", [&](attend_error* e) { return attend_plan_tier_counts(plan, nullptr, &counts, e); }},
+      {"counts", [&](attend_error* e) { return attend_plan_tier_counts(plan, workspace.get(), nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_output_size(nullptr, &size, e); }},
+      {"output_size", [&](attend_error* e) { return attend_plan_output_size(plan, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_workspace_create(nullptr, &new_workspace, e); }},
+      {"workspace", [&](attend_error* e) { return attend_workspace_create(plan, nullptr, e); }},
+      {"memory", [&](attend_error* e) { return attend_workspace_create_in(nullptr, 64, &new_workspace, e); }},
+      {"workspace", [&](attend_error* e) { return attend_workspace_create_in(memory.data(), 64, nullptr, e); }},
+      {"executor", [](attend_error* e) { return attend_executor_create(1, nullptr, e); }},
+      {"callbacks", [&](attend_error* e) { return attend_executor_create_from_callbacks(nullptr, &new_executor, e); }},
+      {"concurrency",
+       [&](attend_error* e) { return attend_executor_create_from_callbacks(&no_concurrency, &new_executor, e); }},
+      {"parallel_for",
+       [&](attend_error* e) { return attend_executor_create_from_callbacks(&no_loop, &new_executor, e); }},
+      {"plan", [&](attend_error* e) { return attend_run(nullptr, &in, &out, workspace.get(), nullptr, e); }},
+      {"inputs", [&](attend_error* e) { return attend_run(plan, nullptr, &out, workspace.get(), nullptr, e); }},
+      {"outputs", [&](attend_error* e) { return attend_run(plan, &in, nullptr, workspace.get(), nullptr, e); }},
+      {"workspace", [&](attend_error* e) { return attend_run(plan, &in, &out, nullptr, nullptr, e); }},
+      {"input", [&](attend_error* e) { return attend_masked_softmax(nullptr, nullptr, &out.output, nullptr, e); }},
+      {"output", [&](attend_error* e) { return attend_masked_softmax(&in.queries, nullptr, nullptr, nullptr, e); }},
+      {"count", [](attend_error* e) { return attend_target_count(nullptr, e); }},
+      {"buffer", [&](attend_error* e) { return attend_target_name(0, nullptr, 9, &bytes, e); }},
+  };
+  for (const auto& refused : kCalls) {
+    INFO(refused.name);
+    Said said;
+    CHECK(refused.call(&said.error) == ATTEND_ERROR_INVALID);
+    CHECK(said.message().starts_with(std::string(refused.name) + " is a null pointer, expected "));
+    CHECK(refused.call(nullptr) == ATTEND_ERROR_INVALID);
+  }
+  CHECK(new_layer == nullptr);
+  CHECK(new_plan == nullptr);
+  CHECK(new_workspace == nullptr);
+  CHECK(new_executor == nullptr);
+  CHECK(size == -1);
+  CHECK(bytes == 77);
+  CHECK((counts.free == 7 && counts.clamped == 7 && counts.rational == 7));
+  CHECK(std::all_of(memory.begin(), memory.end(), [](float x) { return x == kSentinel; }));
+}
+
+TEST_CASE("C API: long messages are cut to the error, whatever their bytes") {
+  // Euro signs, three bytes each, before and after the cut, at every offset of the sequence.
+  for (std::size_t offset = 0; offset < 3; ++offset) {
+    std::string name(offset, 'x');
+    while (name.size() < 2000) name += "\xE2\x82\xAC";
+    const attend_parameter twice[] = {{.name = name.c_str(), .tensor = {nullptr, 1, {0}, {}}},
+                                      {.name = name.c_str(), .tensor = {nullptr, 1, {0}, {}}}};
+    attend_layer* layer = nullptr;
+    struct {
+      Said said;
+      char after[8] = "intact.";
+    } memory;
+    CHECK(attend_layer_create_additive(twice, 2, &layer, &memory.said.error) == ATTEND_ERROR_INVALID);
+    const std::string whole = "parameters: two tensors are named " + name;
+    CHECK(memory.said.message() == whole.substr(0, sizeof(attend_error::message) - 1));
+    CHECK(std::string(memory.after) == "intact.");
+    CHECK(layer == nullptr);
+  }
+}
+
+TEST_CASE("C API: a workspace in the caller's memory serves, one that is too small is refused") {
+  const LayerCase c({.layer = Layer::kAdditive});
+  const Both both(c);
+  const RunResult expected = run_plan(both.cpp, c.inputs());
+  const attend_inputs in = c_inputs(c.inputs());
+  std::vector<float> output(expected.output.size(), kSentinel);
+  const std::vector<float> before = output;
+  const attend_outputs out = c_outputs({.output = {output.data(), {2, 3, 5}}, .attention_weights = {}});
+  const std::size_t bytes = both.cpp.workspace_bytes();
+  std::vector<std::byte> memory(bytes + 64 + 7);
+  const WorkspaceHandle lent = make<WorkspaceHandle>(attend_workspace_create_in, memory.data() + 7, bytes + 64);
+  CHECK(attend_run(both.plan.get(), &in, &out, lent.get(), nullptr, nullptr) == ATTEND_OK);
+  CHECK(same_bits(output, expected.output));
+
+  output = before;
+  Workspace cpp_small(std::span<std::byte>(memory.data(), bytes - 1));
+  const WorkspaceHandle small = make<WorkspaceHandle>(attend_workspace_create_in, memory.data(), bytes - 1);
+  Said said;
+  CHECK(attend_run(both.plan.get(), &in, &out, small.get(), nullptr, &said.error) == ATTEND_ERROR_INVALID);
+  CHECK(said.message() == error_message([&] {
+          std::vector<float> other(output.size());
+          both.cpp.run(c.inputs(), {.output = {other.data(), {2, 3, 5}}, .attention_weights = {}}, cpp_small);
+        }));
+  CHECK(same_bits(output, before));
+}
+
+// Sanitizers' allocators end the process where others say no.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ATTEND_TESTS_ALLOCATOR_ABORTS
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ATTEND_TESTS_ALLOCATOR_ABORTS
+#endif
+#ifndef ATTEND_TESTS_ALLOCATOR_ABORTS
+TEST_CASE("C API: no memory is a status") {
+  const LayerHandle layer = make<LayerHandle>(attend_layer_create_dot, nullptr);
+  attend_shape shape{};
+  shape.batch = std::int64_t{1} << 48;  // one length per entry: more than any machine has
+  shape.query_size = 1;
+  const PlanHandle plan = make<PlanHandle>(attend_plan_create, layer.get(), &shape, nullptr);
+  attend_workspace* workspace = nullptr;
+  Said said;
+  CHECK(attend_workspace_create(plan.get(), &workspace, &said.error) == ATTEND_ERROR_OUT_OF_MEMORY);
+  CHECK(said.message() == "std::bad_alloc");
+  CHECK(workspace == nullptr);
+  attend_prepared_keys* prepared = nullptr;
+  CHECK(attend_prepared_keys_create(plan.get(), &prepared, &said.error) == ATTEND_ERROR_OUT_OF_MEMORY);
+  CHECK(said.message() == "std::bad_alloc");
+  CHECK(prepared == nullptr);
+}
+#endif
+
+}  // namespace attend::tests
