@@ -1,10 +1,10 @@
-// Scores of given pre-activations, keys packed beforehand. per_element: time / (M * N * U), one tanh and one
+// Scores of given pre-activations, rows of queries and keys. per_element: time / (M * N * U), one tanh and one
 // multiplication per element.
 //
-//     additive_score/m128_n512_u256      factored, exponentials of queries and keys included
+//     additive_score/m128_n512_u256      factored, exponentials of queries and keys, and their packing, included
 //     additive_score/m1_n100_u256        one decoder step: the exponentials of the keys dominate
 //     additive_score/m1_n100_u256_prepared  the same with the keys' exponentials at hand
-//     additive_rational/m128_n512_u256   direct
+//     additive_rational/m128_n512_u256   direct, keys packed beforehand
 #include "engine/kernels/additive_score.h"
 
 #include <cstddef>
@@ -51,13 +51,16 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
              .panel_stride = u * pack.panel_width});
   const kernels::AdditiveScoreKernels kernels = kernels::additive_score_kernels(target);
   const float scale = kernels::fold_w_v(w_v.data(), u, folded_w_v.data());
-  const kernels::ExpPanelsArgs exp_panels{.panels = panels.get(),
-                                          .panel_stride = u * pack.panel_width,
-                                          .num_keys = n,
-                                          .num_hiddens = u,
-                                          .exps = key_exps.get(),
-                                          .key_max = key_max.get()};
-  kernels.exp_panels(exp_panels);
+  const kernels::ExpKeysArgs exp_keys{.rows = keys.data(),
+                                      .stride = row,
+                                      .num_keys = n,
+                                      .num_hiddens = u,
+                                      .panels = key_exps.get(),
+                                      .panel_stride = u * pack.panel_width,
+                                      .first = 0,
+                                      .pad = true,
+                                      .key_max = key_max.get()};
+  kernels.exp_keys(exp_keys);
   for (auto _ : state) {
     if (way == Way::kRational) {
       kernels.direct({.queries = queries.data(),
@@ -71,11 +74,12 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
                       .num_keys = n,
                       .num_hiddens = u});
     } else {
-      if (way == Way::kFactored) kernels.exp_panels(exp_panels);
+      if (way == Way::kFactored) kernels.exp_keys(exp_keys);
       kernels.exp_rows({.rows = queries.data(),
                         .stride = row,
                         .num_rows = m,
                         .num_hiddens = u,
+                        .factors = folded_w_v.data(),
                         .exps = query_exps.data(),
                         .exps_stride = row,
                         .row_max = query_max.data()});

@@ -2,7 +2,7 @@
 // W_q query and k = W_k key. The (M, N, U) tensor exists only in registers.
 //
 // Two kernels with the same results to 4e-7 sum|w|: direct takes tanh of each sum; factored takes the exponentials of
-// its rows beforehand and is some four times as fast.
+// its rows beforehand and is some five times as fast.
 #ifndef ATTEND_KERNELS_ADDITIVE_SCORE_H_
 #define ATTEND_KERNELS_ADDITIVE_SCORE_H_
 
@@ -24,27 +24,28 @@ struct AdditiveScoreArgs {
   std::size_t num_hiddens;
 };
 
-// How factored computes tanh(a + b), chosen per (query, panel of keys) from max|a| of the query and max|b| of the keys
-// of the panel that it sees.
+// How factored computes tanh(a + b), in the order of attend::ScoreTier. Chosen per (query, panel of keys) from the sum
+// of max|a| of the query and max|b| of the keys of the panel that it sees: terms over a common denominator, as many as
+// floats have the range for. fold_w_v finds the ranges; those given here hold for weights of similar size.
 enum class ScoreTier {
-  kFree = 0,      // (t - 2) / t with t = 1 + e^2a e^2b, four terms over a common denominator, below the largest float
-  kClamped = 1,   // the same, each t cut at 2^31
-  kRational = 2,  // direct's tanh of a + b: one of the exponentials alone may overflow
+  kEight = 0,     // eight terms per division: up to 10
+  kFour = 1,      // up to 15
+  kTwo = 2,       // up to 24
+  kOne = 3,       // up to 43
+  kRational = 4,  // direct's tanh of a + b: one of the exponentials alone may overflow
 };
-inline constexpr int kNumScoreTiers = 3;
-inline constexpr float kFreeMax = 10.0f;     // max|a| + max|b| at most this: kFree
-inline constexpr float kClampedMax = 43.0f;  // else, max|a| and max|b| at most this each: kClamped
+inline constexpr int kNumScoreTiers = 5;
 
 struct FactoredScoreArgs {
   const float* queries;           // pre-activations a: row m at queries + m * queries_stride, num_hiddens elements
   std::ptrdiff_t queries_stride;  // elements
-  const float* query_exps;        // e^2a, likewise; from exp_rows
+  const float* query_exps;        // alpha e^2a, likewise; from exp_rows with factors = folded_w_v
   std::ptrdiff_t query_exps_stride;
   const float* query_max;         // num_queries: max_u |a|; from exp_rows
   const float* keys;              // pre-activations b in panels, as AdditiveScoreArgs::keys
-  const float* key_exps;          // e^2b in panels of the same stride; from exp_panels
+  const float* key_exps;          // e^2b in panels of the same stride; from exp_keys
   std::size_t keys_panel_stride;  // elements
-  const float* key_max;           // max_u |b| per key, whole panels, aligned; from exp_panels
+  const float* key_max;           // max_u |b| per key, whole panels, aligned; from exp_keys
   const float* w_v;               // num_hiddens elements
   const float* folded_w_v;        // folded_w_v_size(num_hiddens) elements, from fold_w_v
   float w_v_scale;                // what fold_w_v returned
@@ -56,15 +57,6 @@ struct FactoredScoreArgs {
                              // than 0 none); nullptr: all. Keys beyond take no part in the choice of the tier
   int forced_tier;           // a ScoreTier for tests and experiments; -1: by range
   std::uint32_t* tier_counts;  // kNumScoreTiers counters of (query, panel) pairs, added to; or nullptr
-};
-
-struct ExpPanelsArgs {
-  const float* panels;       // b, as AdditiveScoreArgs::keys
-  std::size_t panel_stride;  // elements, of exps as well
-  std::size_t num_keys;
-  std::size_t num_hiddens;
-  float* exps;     // e^2b, same layout, whole panels; does not overlap panels, which kRational reads
-  float* key_max;  // max_u |b| per key, whole panels, aligned; NaN is passed over
 };
 
 struct ExpKeysArgs {
@@ -84,7 +76,8 @@ struct ExpRowsArgs {
   std::ptrdiff_t stride;  // elements
   std::size_t num_rows;
   std::size_t num_hiddens;
-  float* exps;                 // e^2a: row m at exps + m * exps_stride, num_hiddens elements are written
+  const float* factors;        // of the exponentials, num_hiddens elements: folded_w_v
+  float* exps;                 // factor e^2a: row m at exps + m * exps_stride, num_hiddens elements are written
   std::ptrdiff_t exps_stride;  // elements
   float* row_max;              // num_rows: max_u |a|; NaN is passed over
 };
@@ -95,18 +88,33 @@ struct AdditiveScoreKernels {
   // The tiers above. A score's bits depend on its query's row, the keys of its panel that this query sees and
   // num_hiddens. NaN in a or b makes that score NaN; infinities saturate, in kRational. An infinite w_v may give NaN.
   void (*factored)(const FactoredScoreArgs&);
-  void (*exp_panels)(const ExpPanelsArgs&);
   void (*exp_keys)(const ExpKeysArgs&);
   void (*exp_rows)(const ExpRowsArgs&);
 };
 
-// Weights as factored reads them. With x = w_v / scale, every four hidden units become six numbers,
-// -2 x0, -2 x1, -2 x2, -2 x3, x0 + x1, x2 + x3, zeros where num_hiddens ends. Returns scale, the power of two that
-// leaves max|x| in [0.5, 1), because factored adds up four weights times four denominators of up to 2^31, 2^126 in all;
-// [1, 2) if max|w_v| >= 2^127, since 2^128 is no float. Dividing by it is exact; what would become subnormal, below
-// 2^-125 of the largest weight, becomes 0. Zero, infinite and NaN weights have scale 1.
-constexpr std::size_t folded_w_v_size(std::size_t num_hiddens) { return (num_hiddens + 3) / 4 * 6; }
+// Weights as factored reads them. With x = w_v / scale and U = num_hiddens rounded up to a multiple of eight, folded is
+//
+//     alphas: U numbers, K / (2 x); zeros beyond num_hiddens
+//     constants, 2 U numbers: for every group of eight units x / K (eight), sums of two of them (four), of four (two),
+//         of eight, and K
+//     ranges, one of each tier but kRational: the largest max|a| + max|b| that all its intermediate results are floats
+//         for; -1: never to be used
+//
+// K makes the geometric mean of a group's alphas 1.8 * 2^-16, or a little more or less, so that the products of eight
+// fill the range of a float, and roundings of equal terms differ between groups. If one group has more than a quarter
+// of sum|w_v|, which by itself would be wrong by up to 5.0e-7 of its sum, eight terms per division are not used; nor
+// are four (3.9e-7) if it has more than half.
+//
+// Returns scale, the power of two that leaves max|x| in [0.5, 1); [1, 2) if max|w_v| >= 2^127, since 2^128 is no float.
+// Weights below 2^-28 of the mean |w_v| are replaced by that, lest an alpha is infinite: scores change by less than
+// 8e-9 sum|w_v|. Weights that are all zero have scale 0; infinite and NaN weights scale 1 and the ranges -1.
+constexpr std::size_t folded_w_v_size(std::size_t num_hiddens) {
+  return (num_hiddens + 7) / 8 * 24 + static_cast<std::size_t>(kNumScoreTiers) - 1;
+}
 float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded);
+
+// The largest max|a| + max|b| that some tier other than kRational serves: above it, the sums a + b are needed.
+float widest_range(const float* folded_w_v, std::size_t num_hiddens);
 
 namespace reference {
 // One score in double.

@@ -195,7 +195,11 @@ attend_status attend_plan_tier_counts(const attend_plan* plan, const attend_work
     attend::require_pointer(workspace, "workspace");
     attend::require_pointer(counts, "counts");
     const attend::TierCounts counted = plan->plan.tier_counts(workspace->workspace);
-    *counts = {.free = counted.free, .clamped = counted.clamped, .rational = counted.rational};
+    *counts = {.eight = counted.eight,
+               .four = counted.four,
+               .two = counted.two,
+               .one = counted.one,
+               .rational = counted.rational};
   });
 }
 

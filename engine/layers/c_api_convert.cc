@@ -96,14 +96,18 @@ ScoreTier score_tier_of(std::int32_t score_tier) {
   switch (score_tier) {
     case ATTEND_SCORE_TIER_BY_RANGE:
       return ScoreTier::kByRange;
-    case ATTEND_SCORE_TIER_FREE:
-      return ScoreTier::kFree;
-    case ATTEND_SCORE_TIER_CLAMPED:
-      return ScoreTier::kClamped;
+    case ATTEND_SCORE_TIER_EIGHT:
+      return ScoreTier::kEight;
+    case ATTEND_SCORE_TIER_FOUR:
+      return ScoreTier::kFour;
+    case ATTEND_SCORE_TIER_TWO:
+      return ScoreTier::kTwo;
+    case ATTEND_SCORE_TIER_ONE:
+      return ScoreTier::kOne;
     case ATTEND_SCORE_TIER_RATIONAL:
       return ScoreTier::kRational;
     default:
-      fail("score_tier is ", score_tier, ", expected one of ATTEND_SCORE_TIER_BY_RANGE, _FREE, _CLAMPED, _RATIONAL");
+      fail("score_tier is ", score_tier, ", expected one of ATTEND_SCORE_TIER_BY_RANGE, _EIGHT, _FOUR, _TWO, _ONE, _RATIONAL");
   }
 }
 

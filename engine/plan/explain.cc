@@ -55,8 +55,10 @@ std::string explain(const PlanImpl& plan, const TierCounts* counts) {
                            (plan.tanhs > 0 ? ", " + rounded(plan.tanhs) + "tanh" : std::string()) + ", " +
                            rounded(plan.bytes) + "B read and written, all keys valid");
   if (counts != nullptr) {
-    text += line("tiers", std::to_string(counts->free) + " free, " + std::to_string(counts->clamped) + " clamped, " +
-                              std::to_string(counts->rational) + " rational tiles of one query by " +
+    const auto tiles = [](std::uint64_t n, const char* tier) { return std::to_string(n) + " by " + tier; };
+    text += line("tiers", tiles(counts->eight, "eight, ") + tiles(counts->four, "four, ") +
+                              tiles(counts->two, "two, ") + tiles(counts->one, "one term per division, ") +
+                              tiles(counts->rational, "rational tanh") + ": tiles of one query by " +
                               std::to_string(plan.kernels->pack.panel_width) + " keys, in the last run");
   }
   return text;

@@ -93,6 +93,7 @@ class Head {
                                         .stride = job_.queries.row_stride,
                                         .num_rows = rows,
                                         .num_hiddens = score_size_,
+                                        .factors = folded_w_v(),
                                         .exps = query_exps_,
                                         .exps_stride = static_cast<std::ptrdiff_t>(score_size_),
                                         .row_max = query_max_});
@@ -144,39 +145,42 @@ class Head {
                                              .num_hiddens = score_size_});
     }
     std::array<std::uint32_t, kernels::kNumScoreTiers> counts{};
-    kernels_.additive_score.factored(
-        {.queries = job_.queries.at(b_, h_, tile.m),
-         .queries_stride = job_.queries.row_stride,
-         .query_exps = query_exps_ + tile.row * score_size_,
-         .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
-         .query_max = query_max_ + tile.row,
-         .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
-         .key_exps = keys_.exps(first),
-         .keys_panel_stride = plan_.inner_size * panel_,
-         .key_max = keys_.max(first),
-         .w_v = w_v,
-         .folded_w_v = plan_.layer->folded_w_v.data() + head * kernels::folded_w_v_size(score_size_),
-         .w_v_scale = plan_.layer->w_v_scales[head],
-         .scores = scores,
-         .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
-         .num_queries = tile.rows,
-         .num_keys = columns,
-         .num_hiddens = score_size_,
-         .lens = tile_lens_,
-         .forced_tier = static_cast<int>(plan_.options.score_tier),
-         .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data()});
+    kernels_.additive_score.factored({.queries = job_.queries.at(b_, h_, tile.m),
+                                      .queries_stride = job_.queries.row_stride,
+                                      .query_exps = query_exps_ + tile.row * score_size_,
+                                      .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
+                                      .query_max = query_max_ + tile.row,
+                                      .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
+                                      .key_exps = keys_.exps(first),
+                                      .keys_panel_stride = plan_.inner_size * panel_,
+                                      .key_max = keys_.max(first),
+                                      .w_v = w_v,
+                                      .folded_w_v = folded_w_v(),
+                                      .w_v_scale = plan_.layer->w_v_scales[head],
+                                      .scores = scores,
+                                      .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                      .num_queries = tile.rows,
+                                      .num_keys = columns,
+                                      .num_hiddens = score_size_,
+                                      .lens = tile_lens_,
+                                      .forced_tier = static_cast<int>(plan_.options.score_tier),
+                                      .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data()});
     if (tier_counts_ == nullptr) return;
     for (std::size_t tier = 0; tier < counts.size(); ++tier) tier_counts_[tier] += counts[tier];
   }
 
-  // Whether some query and key of a tile are beyond what their exponentials can serve, so that the sums themselves are
-  // needed: which the tier is said to be, or what the kernel would find in fewer of these keys.
+  const float* folded_w_v() const {
+    return plan_.layer->folded_w_v.data() + static_cast<std::size_t>(h_) * kernels::folded_w_v_size(score_size_);
+  }
+
+  // Whether some query and key of a tile may be beyond what their exponentials can serve, so that the sums themselves
+  // are needed: what the tier is said to be, or what the kernel would find in some of these keys at the most.
   bool may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
     if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
-    const auto too_large = [](float max) { return max > kernels::kClampedMax; };
     const float* key_max = keys_.max(first);
-    return std::any_of(query_max_ + tile.row, query_max_ + tile.row + tile.rows, too_large) ||
-           std::any_of(key_max, key_max + columns, too_large);
+    const float largest = *std::max_element(query_max_ + tile.row, query_max_ + tile.row + tile.rows) +
+                          *std::max_element(key_max, key_max + columns);
+    return !(largest <= kernels::widest_range(folded_w_v(), score_size_));
   }
 
   // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into

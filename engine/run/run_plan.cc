@@ -181,9 +181,11 @@ TierCounts tier_counts(const PlanImpl& plan, const std::byte* workspace) {
   const auto* counts = reinterpret_cast<const std::uint64_t*>(workspace + plan.layout.tier_counts);
   TierCounts sum;
   for (std::size_t i = 0; i < num_tier_counters(plan); i += kernels::kNumScoreTiers) {
-    sum.free += counts[i];
-    sum.clamped += counts[i + 1];
-    sum.rational += counts[i + 2];
+    sum.eight += counts[i];
+    sum.four += counts[i + 1];
+    sum.two += counts[i + 2];
+    sum.one += counts[i + 3];
+    sum.rational += counts[i + 4];
   }
   return sum;
 }

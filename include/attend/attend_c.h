@@ -170,12 +170,15 @@ enum {
   ATTEND_VALID_LENS_PER_QUERY = 3   // (B, M); also accepted: none and (B)
 };
 
-// How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b; from fastest to widest.
+// How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
+// division. From fastest to widest.
 enum {
-  ATTEND_SCORE_TIER_BY_RANGE = 0,  // per query and panel of keys, the fastest that their ranges allow
-  ATTEND_SCORE_TIER_FREE = 1,      // max|a| + max|b| at most 10: eight terms to a division
-  ATTEND_SCORE_TIER_CLAMPED = 2,   // more, but max|a| and max|b| at most 43 each: the same with a bound on each term
-  ATTEND_SCORE_TIER_RATIONAL = 3   // any range: a rational tanh of every sum
+  ATTEND_SCORE_TIER_BY_RANGE = 0,  // per query and panel of keys, the fastest that max|a| + max|b| allows
+  ATTEND_SCORE_TIER_EIGHT = 1,     // up to about 10; a little more or less where weights w_v differ in size
+  ATTEND_SCORE_TIER_FOUR = 2,      // up to about 15
+  ATTEND_SCORE_TIER_TWO = 3,       // up to about 24
+  ATTEND_SCORE_TIER_ONE = 4,       // up to about 43
+  ATTEND_SCORE_TIER_RATIONAL = 5   // any range: a rational tanh of every sum
 };
 
 typedef struct attend_plan_options {
@@ -208,8 +211,10 @@ attend_status attend_plan_explain_run(const attend_plan* plan, const attend_work
 
 // Tiles, one query by one panel of keys, that a run scored by each tier.
 typedef struct attend_tier_counts {
-  uint64_t free;
-  uint64_t clamped;
+  uint64_t eight;
+  uint64_t four;
+  uint64_t two;
+  uint64_t one;
   uint64_t rational;
 } attend_tier_counts;
 

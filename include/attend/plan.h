@@ -46,17 +46,20 @@ enum class ValidLens {
   kPerQuery,  // rank 2, (B, M); also accepted: none and rank 1
 };
 
-// How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b; from fastest to widest.
+// How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
+// division, as far as floats have the range for their common denominator. From fastest to widest.
 enum class ScoreTier {
-  kByRange = -1,  // per query and panel of keys, the fastest that their ranges allow
-  kFree = 0,      // max|a| + max|b| at most 10: eight terms to a division
-  kClamped = 1,   // more, but max|a| and max|b| at most 43 each: the same with a bound on each term
-  kRational = 2,  // any range: a rational tanh of every sum
+  kByRange = -1,  // per query and panel of keys, the fastest that max|a| + max|b| allows
+  kEight = 0,     // up to about 10; a little more or less where weights w_v differ in size
+  kFour = 1,      // up to about 15
+  kTwo = 2,       // up to about 24
+  kOne = 3,       // up to about 43
+  kRational = 4,  // any range: a rational tanh of every sum
 };
 
 // Tiles, one query by one panel of keys, that a run scored by each tier.
 struct TierCounts {
-  std::uint64_t free = 0, clamped = 0, rational = 0;
+  std::uint64_t eight = 0, four = 0, two = 0, one = 0, rational = 0;
 };
 
 struct PlanOptions {
@@ -228,6 +231,9 @@ class PreparedKeys {
   // Uses the caller's memory, plan.prepared_bytes() of it from the first multiple of Workspace::kAlignment on. Error if
   // it is smaller.
   PreparedKeys(const Plan& plan, std::span<std::byte> memory);
+  // What was moved from holds nothing and serves no plan.
+  PreparedKeys(PreparedKeys&& other) noexcept;
+  PreparedKeys& operator=(PreparedKeys&& other) noexcept;
 
   // Batch entries; 0 until something is prepared.
   std::int64_t batch() const noexcept { return batch_; }

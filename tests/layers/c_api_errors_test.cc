@@ -39,7 +39,7 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
   attend_executor* new_executor = nullptr;
   std::int64_t size = -1;
   std::size_t bytes = 77;
-  attend_tier_counts counts{.free = 7, .clamped = 7, .rational = 7};
+  attend_tier_counts counts{.eight = 7, .four = 7, .two = 7, .one = 7, .rational = 7};
   OwnPool own;
   attend_executor_callbacks no_concurrency = own.callbacks(), no_loop = own.callbacks();
   no_concurrency.concurrency = nullptr;
@@ -109,7 +109,7 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
   CHECK(new_executor == nullptr);
   CHECK(size == -1);
   CHECK(bytes == 77);
-  CHECK((counts.free == 7 && counts.clamped == 7 && counts.rational == 7));
+  CHECK((counts.eight == 7 && counts.four == 7 && counts.two == 7 && counts.one == 7 && counts.rational == 7));
   CHECK(std::all_of(memory.begin(), memory.end(), [](float x) { return x == kSentinel; }));
 }
 

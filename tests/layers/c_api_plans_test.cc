@@ -79,16 +79,16 @@ TEST_CASE("C API: score tiers and their counts are those of C++, and said after 
   struct {
     std::int32_t c;
     ScoreTier cpp;
-  } const kTiers[] = {{ATTEND_SCORE_TIER_BY_RANGE, ScoreTier::kByRange},
-                      {ATTEND_SCORE_TIER_FREE, ScoreTier::kFree},
-                      {ATTEND_SCORE_TIER_CLAMPED, ScoreTier::kClamped},
-                      {ATTEND_SCORE_TIER_RATIONAL, ScoreTier::kRational}};
+  } const kTiers[] = {
+      {ATTEND_SCORE_TIER_BY_RANGE, ScoreTier::kByRange}, {ATTEND_SCORE_TIER_EIGHT, ScoreTier::kEight},
+      {ATTEND_SCORE_TIER_FOUR, ScoreTier::kFour},        {ATTEND_SCORE_TIER_TWO, ScoreTier::kTwo},
+      {ATTEND_SCORE_TIER_ONE, ScoreTier::kOne},          {ATTEND_SCORE_TIER_RATIONAL, ScoreTier::kRational}};
   for_each_target([&](const Target& target) {
     const std::string name = target.name();
-    for (const float spread : {1.0f, 6.0f}) {  // all tiles free; most of them not
+    for (const float spread : {1.0f, 6.0f}) {
       const LayerCase c({.layer = Layer::kAdditive, .num_keys = 40, .spread = spread});
       for (const auto& tier : kTiers) {
-        if (spread > 1 && tier.c == ATTEND_SCORE_TIER_FREE) continue;  // beyond its range
+        if (spread > 1 && (tier.c == ATTEND_SCORE_TIER_EIGHT || tier.c == ATTEND_SCORE_TIER_FOUR)) continue;  // range
         INFO("spread ", spread, ", score tier ", tier.c);
         attend_plan_options options{};
         options.target = name.c_str();
@@ -108,13 +108,16 @@ TEST_CASE("C API: score tiers and their counts are those of C++, and said after 
         const TierCounts truth = both.cpp.tier_counts(cpp_workspace);
         attend_tier_counts counts{};
         CHECK(attend_plan_tier_counts(both.plan.get(), workspace.get(), &counts, nullptr) == ATTEND_OK);
-        CHECK(counts.free == truth.free);
-        CHECK(counts.clamped == truth.clamped);
+        CHECK(counts.eight == truth.eight);
+        CHECK(counts.four == truth.four);
+        CHECK(counts.two == truth.two);
+        CHECK(counts.one == truth.one);
         CHECK(counts.rational == truth.rational);
-        const bool by_range = tier.c == ATTEND_SCORE_TIER_BY_RANGE;
-        CHECK((counts.free > 0) == (tier.c == ATTEND_SCORE_TIER_FREE || (by_range && spread == 1)));
-        CHECK((counts.clamped > 0) == (tier.c == ATTEND_SCORE_TIER_CLAMPED || (by_range && spread > 1)));
-        CHECK((counts.rational > 0) == (tier.c == ATTEND_SCORE_TIER_RATIONAL));
+        const std::uint64_t all = counts.eight + counts.four + counts.two + counts.one + counts.rational;
+        CHECK(all > 0);
+        if (tier.c == ATTEND_SCORE_TIER_EIGHT) CHECK(counts.eight == all);
+        if (tier.c == ATTEND_SCORE_TIER_ONE) CHECK(counts.one == all);
+        if (tier.c == ATTEND_SCORE_TIER_RATIONAL) CHECK(counts.rational == all);
         CHECK(run_explanation(both.plan.get(), workspace.get()) == both.cpp.explain(cpp_workspace));
         CHECK(explanation(both.plan.get()) == both.cpp.explain());
       }
@@ -141,10 +144,10 @@ TEST_CASE("C API: counts that were not asked for, or of too small a workspace, a
     const std::string expected = error_message([&] { mistake.both->cpp.tier_counts(*mistake.cpp_workspace); });
     CHECK(expected != "");
     Said counts_said, text_said;
-    attend_tier_counts counts{.free = 7, .clamped = 7, .rational = 7};
+    attend_tier_counts counts{.eight = 7, .four = 7, .two = 7, .one = 7, .rational = 7};
     CHECK(attend_plan_tier_counts(plan, mistake.workspace, &counts, &counts_said.error) == ATTEND_ERROR_INVALID);
     CHECK(counts_said.message() == expected);
-    CHECK((counts.free == 7 && counts.clamped == 7 && counts.rational == 7));
+    CHECK((counts.eight == 7 && counts.four == 7 && counts.two == 7 && counts.one == 7 && counts.rational == 7));
     char buffer[8] = "same";
     std::size_t length = 77;
     CHECK(attend_plan_explain_run(plan, mistake.workspace, buffer, sizeof buffer, &length, &text_said.error) ==
@@ -204,7 +207,7 @@ TEST_CASE("C API: refusals of plans and executors carry the C++ message and leav
       {[](Shape&, PlanOptions& o) { o.threads = -4; }},
       {[](Shape&, PlanOptions& o) { o.path = "dot/imaginary"; }},
       {[](Shape&, PlanOptions& o) { o.count_tiers = true; }},
-      {[](Shape&, PlanOptions& o) { o.score_tier = ScoreTier::kFree; }},
+      {[](Shape&, PlanOptions& o) { o.score_tier = ScoreTier::kEight; }},
       {[](Shape&, PlanOptions& o) { o.score_tier = ScoreTier::kRational; }},
   };
   for (const auto& mistake : kMistakes) {
@@ -228,7 +231,7 @@ TEST_CASE("C API: refusals of plans and executors carry the C++ message and leav
   options.valid_lens = 4;
   CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
   CHECK(missing_parts(said.message(), {"valid_lens", "4", "ATTEND_VALID_LENS_ANY"}) == "");
-  for (const std::int32_t score_tier : {-1, 4}) {
+  for (const std::int32_t score_tier : {-1, 6}) {
     options = {};
     options.score_tier = score_tier;
     CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
