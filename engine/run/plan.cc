@@ -98,6 +98,21 @@ PreparedKeys::PreparedKeys(const Plan& plan, std::span<std::byte> memory) : plan
   }
 }
 
+PreparedKeys::PreparedKeys(PreparedKeys&& other) noexcept
+    : plan_(std::move(other.plan_)),
+      memory_(std::move(other.memory_)),
+      batch_(std::exchange(other.batch_, 0)),
+      num_keys_(std::exchange(other.num_keys_, 0)) {}
+
+PreparedKeys& PreparedKeys::operator=(PreparedKeys&& other) noexcept {
+  PreparedKeys moved(std::move(other));
+  std::swap(plan_, moved.plan_);
+  std::swap(memory_, moved.memory_);
+  std::swap(batch_, moved.batch_);
+  std::swap(num_keys_, moved.num_keys_);
+  return *this;
+}
+
 std::int64_t PreparedKeys::len(std::int64_t b) const noexcept {
   if (b < 0 || b >= batch_) return 0;
   return detail::PreparedView{memory_.data(), plan_.get(), batch_, num_keys_}.lens()[b];

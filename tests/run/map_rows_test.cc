@@ -151,6 +151,88 @@ TEST_CASE("map rows: numbered by valid lengths, rows beyond them are neither rea
   }
 }
 
+namespace {
+
+// Keeps the rows it is given, and how often.
+class Recorder final : public detail::RowSink {
+ public:
+  Recorder(std::int64_t batch, std::int64_t capacity, std::int64_t size)
+      : rows(static_cast<std::size_t>(batch * capacity * size), kUntouched),
+        times(static_cast<std::size_t>(batch * capacity), 0),
+        capacity_(capacity),
+        size_(size) {}
+
+  void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
+            std::ptrdiff_t stride) const override {
+    CHECK(count > 0);
+    for (std::int64_t j = 0; j < count; ++j) {
+      const auto at = static_cast<std::size_t>(b * capacity_ + first + j);
+      ++times.at(at);
+      std::copy_n(from + j * stride, size_, rows.begin() + static_cast<std::ptrdiff_t>(at) * size_);
+    }
+  }
+  mutable std::vector<float> rows;
+  mutable std::vector<int> times;
+
+ private:
+  std::int64_t capacity_, size_;
+};
+
+}  // namespace
+
+TEST_CASE("map rows: a sink takes every row once, by entry and index, beside a destination or instead of one") {
+  const std::int64_t in = 17, out = 24, capacity = 140;
+  const Linear map = random_map(out, in);
+  for (const std::vector<std::int64_t>& lens : std::vector<std::vector<std::int64_t>>{
+           {3}, {140}, {0, 5}, {5, 0}, {64, 64}, {63, 1, 64, 0, 70}, {1, 1, 1}, {30, 70, 0, 0, 29, 140}, {0, 0}}) {
+    const auto batch = static_cast<std::int64_t>(lens.size());
+    std::vector<std::int64_t> starts(lens.size() + 1, 0);
+    std::partial_sum(lens.begin(), lens.end(), starts.begin() + 1);
+    Tensor3 source(batch, capacity, in, {3, 0});
+    Random random(14);
+    for (float& x : source.memory) x = random.normal();
+    Worker worker(map);
+    std::vector<float> expected(static_cast<std::size_t>(batch * capacity * out), kUntouched);
+    std::vector<int> once(static_cast<std::size_t>(batch * capacity), 0);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t row = 0; row < lens[static_cast<std::size_t>(b)]; ++row) {
+        const std::vector<float> x(source.at(b, row), source.at(b, row) + in);
+        REQUIRE(map.multiply(x.data(), expected.data() + (b * capacity + row) * out, 1,
+                             worker.data() + worker.layout.map_scratch));
+        once[static_cast<std::size_t>(b * capacity + row)] = 1;
+      }
+    }
+    for (const bool kept : {false, true}) {
+      for (const Placement& to : kPlacements) {
+        Tensor3 destination(batch, capacity, out, to);
+        const Recorder sink(batch, capacity, out);
+        const MapJob job{.map = &map,
+                         .source = source.read(),
+                         .destination = kept ? destination.write() : Rows<float>{},
+                         .sink = &sink,
+                         .starts = starts.data(),
+                         .rows_per_entry = capacity,
+                         .batch = batch};
+        // Whole blocks, or any rows of the job's numbering.
+        const std::int64_t step = to.row_gap == 0 ? static_cast<std::int64_t>(Linear::kRowBlock) : 7;
+        for (std::int64_t first = (job.num_rows() - 1) / step * step; first >= 0 && job.num_rows() > 0; first -= step) {
+          std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
+          REQUIRE(detail::map_rows(job, first, std::min(step, job.num_rows() - first), worker.layout, worker.data()));
+        }
+        CHECK(sink.times == once);
+        CHECK(same_bits(sink.rows, expected));
+        std::size_t wrong = 0;
+        for (std::int64_t row = 0; row < batch * capacity; ++row) {
+          const float* written = destination.at(row / capacity, row % capacity);
+          const float* whole = expected.data() + row * out;
+          for (std::int64_t i = 0; i < out; ++i) wrong += written[i] == (kept ? whole[i] : kUntouched) ? 0 : 1;
+        }
+        CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("map rows: one source row for all, at zero strides") {
   const Linear map = random_map(9, 12);
   Random random(13);

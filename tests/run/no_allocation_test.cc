@@ -16,12 +16,14 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
 #include "tests/support/layer_cases.h"
+#include "tests/support/prepared.h"
 #include "tests/support/run.h"
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -164,6 +166,53 @@ TEST_CASE("run allocates nothing, from its first call on, serial and on an execu
         CHECK(alone.own == 0);
         CHECK(together.own == 0);
         if (c.without_parameters()) CHECK(alone.onednn + together.onednn == 0);
+      }
+    });
+  }
+}
+
+TEST_CASE("prepare, append and runs on prepared keys allocate nothing, serial and on an executor with several threads" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  ThreadPool pool(3);
+  for (const Layer layer : kAllLayers) {
+    const LayerCase c({.layer = layer,
+                       .batch = 3,
+                       .num_queries = 20,
+                       .num_keys = 330,
+                       .size = 40,
+                       .value_size = 30,
+                       .num_hiddens = 48,
+                       .lens = Lens::kNone,
+                       .seed = 122});
+    for_each_plan(c, [&](const Plan& serial, bool with_weights) {
+      PlanOptions options = options_of(serial, with_weights);
+      options.threads = 3;
+      for (const bool lean : {false, true}) {
+        options.prepared_keys = lean;
+        const Plan plan = c.attention.plan(c.shape, options);
+        PreparedKeys prepared(plan);
+        const Inputs in = on_prepared(c.inputs(), prepared);
+        const KeyInputs first = piece_of(c.inputs(), 0, 200), rest = piece_of(c.inputs(), 200, 130);
+        std::vector<float> output = sentinels(output_sizes(plan, in));
+        const Outputs out{.output = TensorView<float>(output.data(), output_sizes(plan, in)), .attention_weights = {}};
+        Workspace workspace(plan);
+        const Counts alone = allocations_of([&] {
+          plan.prepare(first, prepared, workspace);
+          plan.append(rest, prepared, workspace);
+          plan.run(in, out, workspace);
+        });
+        const std::vector<float> expected = std::exchange(output, std::vector<float>(output.size(), kSentinel));
+        const Outputs again{.output = TensorView<float>(output.data(), output_sizes(plan, in)),
+                            .attention_weights = {}};
+        const Counts together = allocations_of([&] {
+          plan.prepare(first, prepared, workspace, pool);
+          plan.append(rest, prepared, workspace, pool);
+          plan.run(in, again, workspace, pool);
+        });
+        CHECK(alone.own == 0);
+        CHECK(together.own == 0);
+        if (c.without_parameters()) CHECK(alone.onednn + together.onednn == 0);
+        CHECK(same_bits(expected, output));
       }
     });
   }

@@ -44,7 +44,9 @@ inline std::vector<std::int64_t> output_sizes(const Plan& plan, const Inputs& in
 }
 inline std::vector<std::int64_t> weights_sizes(const Plan& plan, const Inputs& in) {
   const auto& q = in.queries;
-  const std::int64_t num_keys = in.keys.empty() ? q.size(-2) : in.keys.size(-2);
+  const std::int64_t num_keys = in.prepared != nullptr ? in.prepared->num_keys()
+                                : in.keys.empty()      ? q.size(-2)
+                                                       : in.keys.size(-2);
   if (plan.weight_heads() != 0) return {q.size(0), plan.weight_heads(), q.size(-2), num_keys};
   return {q.size(0), q.size(-2), num_keys};
 }

@@ -85,9 +85,7 @@ Command add_run(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("run", "Runs a layer on files and writes its output and attention weights.");
   add_words(*parser, Subcommand::kRun, *words);
   parser->add_flag("--quiet", words->quiet, "No summary on stdout.");
-  parser->add_flag(
-      "--explain", words->explain,
-      "Print the plan with the reason of every choice, and what an additive score's tiles turned out to be.");
+  parser->add_flag("--explain", words->explain, "Print the plan, its reasons, and an additive score's tiles per tier.");
   parser->footer(
       "Nothing is written unless everything succeeds; files are replaced at once.\n\n"
       "Example:\n"

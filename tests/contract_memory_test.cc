@@ -1,0 +1,121 @@
+// What additive attention may hold at a time: a worker no more than its share of L2, a run nothing that grows with
+// M * N * U, which is what the textbook's (M, N, U) tensor does.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/for_each_target.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+// Additive attention of one head, or of several with hidden units in all.
+Attention additive(std::int64_t hidden, std::int64_t size, std::int64_t heads) {
+  Random random(601);
+  const Tensor W = random.normal({hidden, size}), W_o = random.normal({size, hidden});
+  const Tensor w_v = random.normal({heads, hidden / heads});
+  if (heads == 1) return AdditiveAttention(AdditiveParameters{.W_q = W.view(), .W_k = W.view(), .w_v = w_v.view()});
+  return MultiHeadAttention(
+      {.num_heads = heads, .scoring = Scoring::kAdditive, .scale = {}},
+      MultiHeadParameters{.W_q = W.view(), .W_k = W.view(), .W_v = W.view(), .W_o = W_o.view(), .w_v = w_v.view()});
+}
+
+struct Sizes {
+  std::int64_t batch, num_queries, num_keys, hidden, value_size;
+};
+
+Plan plan_of(const Attention& layer, const Sizes& sizes, PlanOptions options, std::int64_t heads) {
+  return layer.plan({.batch = sizes.batch,
+                     .num_queries = sizes.num_queries,
+                     .num_keys = sizes.num_keys,
+                     .value_size = heads == 1 ? sizes.value_size : 0},
+                    options);
+}
+
+// What a plan says that each of its threads has for itself.
+std::size_t worker_bytes(const Plan& plan, int threads) {
+  const std::string text = plan.explain(), before = " + " + std::to_string(threads) + " x ";
+  const std::size_t at = text.find(before), end = text.find(" per thread", at);
+  REQUIRE(end != std::string::npos);
+  const std::size_t bytes = std::stoull(text.substr(at + before.size(), end - at - before.size()));
+  CHECK(bytes > 0);
+  CHECK(bytes * static_cast<std::size_t>(threads) <= plan.workspace_bytes());
+  return bytes;
+}
+
+// Those of the benchmarks and larger ones.
+constexpr Sizes kSizes[] = {{8, 64, 512, 256, 256}, {2, 256, 1024, 128, 128},  {1, 1000, 8192, 256, 256},
+                            {64, 1, 100, 256, 256}, {1, 1000, 8192, 512, 512}, {1, 32, 4096, 512, 512},
+                            {4, 500, 500, 64, 512}, {2, 300, 2000, 512, 8},    {1, 1, 100000, 256, 256}};
+
+}  // namespace
+
+TEST_CASE("contract: a worker of additive attention keeps within 1 MiB up to 512 hidden units and value columns") {
+  for (const Sizes& sizes : kSizes) {
+    for (const std::int64_t heads : {1, 8}) {
+      const Attention layer = additive(sizes.hidden, 96, heads);
+      for_each_target([&](const Target& target) {
+        for (const bool prepared : {false, true}) {
+          for (const int threads : {1, 2, 4}) {
+            INFO("B ", sizes.batch, " M ", sizes.num_queries, " N ", sizes.num_keys, " U ", sizes.hidden, " Dv ",
+                 sizes.value_size, ", ", heads, " heads, ", threads, " threads, prepared ", prepared);
+            const PlanOptions options{.threads = threads, .target = target, .prepared_keys = prepared};
+            CHECK(worker_bytes(plan_of(layer, sizes, options, heads), threads) <= std::size_t{1} << 20);
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("contract: with attention weights a worker keeps whole rows of scores beside that, and no more") {
+  for (const Sizes& sizes : kSizes) {
+    const Attention layer = additive(sizes.hidden, 96, 1);
+    for_each_target([&](const Target& target) {
+      const PlanOptions options{.threads = 2, .target = target, .attention_weights = true};
+      const std::size_t bytes = worker_bytes(plan_of(layer, sizes, options, 1), 2);
+      // Six rows at the least, however long.
+      const std::size_t rows = 6 * (static_cast<std::size_t>(sizes.num_keys) + 64) * sizeof(float);
+      INFO("M ", sizes.num_queries, " N ", sizes.num_keys, " U ", sizes.hidden);
+      CHECK(bytes <= (std::size_t{1} << 20) + rows);
+    });
+  }
+}
+
+TEST_CASE("contract: twice the queries, keys or hidden units take at most twice the workspace") {
+  for (const Sizes& sizes :
+       {Sizes{8, 64, 512, 256, 256}, Sizes{2, 256, 1024, 128, 128}, Sizes{1, 1000, 8192, 128, 64}}) {
+    for (const std::int64_t heads : {1, 8}) {
+      for_each_target([&](const Target& target) {
+        const PlanOptions options{.threads = 4, .target = target};
+        const auto bytes = [&](const Sizes& s) {
+          return plan_of(additive(s.hidden, 96, heads), s, options, heads).workspace_bytes();
+        };
+        const std::size_t base = bytes(sizes);
+        Sizes queries = sizes, keys = sizes, hidden = sizes, all = sizes;
+        queries.num_queries *= 2;
+        keys.num_keys *= 2;
+        hidden.hidden *= 2;
+        CHECK(bytes(queries) <= 2 * base);
+        CHECK(bytes(keys) <= 2 * base);
+        CHECK(bytes(hidden) <= 2 * base);
+        // All three at once: rows of queries and keys by hidden units grow by 4, the tensor that is not there by 8.
+        all.num_queries *= 2;
+        all.num_keys *= 2;
+        all.hidden *= 2;
+        CHECK(bytes(all) <= 4 * base);
+        // And it is small beside one (M, N, U) of a batch entry.
+        const double textbook = 4.0 * static_cast<double>(sizes.num_queries * sizes.num_keys * sizes.hidden);
+        CHECK(static_cast<double>(base) < textbook);
+      });
+    }
+  }
+}
+
+}  // namespace attend::tests
