@@ -58,7 +58,7 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
                                       .panels = key_exps.get(),
                                       .panel_stride = u * pack.panel_width,
                                       .first = 0,
-                                      .pad = true,
+                                      .last = true,
                                       .key_max = key_max.get()};
   kernels.exp_keys(exp_keys);
   for (auto _ : state) {

@@ -101,7 +101,7 @@ void fold_group(const double* x, std::size_t count, double mean_alpha, float* al
 float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded) {
   const std::size_t groups = (num_hiddens + 7) / 8;
   float* ranges = folded + 24 * groups;
-  std::fill(ranges, ranges + kNumScoreTiers - 1, std::numeric_limits<float>::max());
+  std::fill(ranges, ranges + kNumScoreTiers - 1, kExpMax);
   double sum = 0.0;
   float max = 0.0f;
   for (std::size_t u = 0; u < num_hiddens; ++u) {

@@ -20,7 +20,7 @@ struct AdditiveScoreArgs {
   float* scores;                  // row m at scores + m * scores_stride; whole panels are written
   std::ptrdiff_t scores_stride;   // elements, a multiple of panel_width; rows are aligned to a vector
   std::size_t num_queries;
-  std::size_t num_keys;  // panels = ceil(num_keys / panel_width); lanes beyond hold unspecified finite-input values
+  std::size_t num_keys;  // panels = ceil(num_keys / panel_width); lanes beyond hold unspecified values
   std::size_t num_hiddens;
 };
 
@@ -35,6 +35,10 @@ enum class ScoreTier {
   kRational = 4,  // direct's tanh of a + b: one of the exponentials alone may overflow
 };
 inline constexpr int kNumScoreTiers = 5;
+
+// The largest |a| and |b| whose exponentials are taken: no tier but kRational goes beyond it. It saves the clamps of
+// Exp, three operations of eighteen.
+inline constexpr float kExpMax = 43.4f;
 
 struct FactoredScoreArgs {
   const float* queries;           // pre-activations a: row m at queries + m * queries_stride, num_hiddens elements
@@ -64,10 +68,11 @@ struct ExpKeysArgs {
   std::ptrdiff_t stride;  // elements
   std::size_t num_keys;
   std::size_t num_hiddens;
-  float* panels;             // e^2b in panels as AdditiveScoreArgs::keys, of which key j is column first + j
+  float* panels;  // e^2b in panels as AdditiveScoreArgs::keys, of which key j is column first + j; unspecified where
+                  // |b| is above kExpMax, NaN where b is
   std::size_t panel_stride;  // elements
   std::size_t first;
-  bool pad;        // columns beyond the last key, up to the end of its panel, are set to 0; false: they are left alone
+  bool last;  // no key follows: what is left of the last one's vector may be overwritten; false: only columns of keys
   float* key_max;  // max_u |b| of key j at key_max + first + j; NaN is passed over
 };
 
@@ -76,8 +81,9 @@ struct ExpRowsArgs {
   std::ptrdiff_t stride;  // elements
   std::size_t num_rows;
   std::size_t num_hiddens;
-  const float* factors;        // of the exponentials, num_hiddens elements: folded_w_v
-  float* exps;                 // factor e^2a: row m at exps + m * exps_stride, num_hiddens elements are written
+  const float* factors;  // of the exponentials, num_hiddens elements: folded_w_v
+  float* exps;           // factor e^2a: row m at exps + m * exps_stride, num_hiddens elements are written, as panels
+                         // above
   std::ptrdiff_t exps_stride;  // elements
   float* row_max;              // num_rows: max_u |a|; NaN is passed over
 };

@@ -206,11 +206,12 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   if constexpr (kRows * kVectors > 3) store(3, sum3, carry3);
 }
 
-// Queries m to m + num_rows - 1 <= m + kRowsPerStep - 1 and the first num_vectors vectors of a panel.
+// Queries m to m + num_rows - 1 <= m + kRowsPerStep - 1 and the first num_vectors vectors of a panel. No more: what
+// lies beyond the keys may be subnormal, hence slow.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                              size_t num_vectors) {
-  if (num_rows == kRowsPerStep && num_vectors > kVectorsPerPanel / 2) {
+  if (num_rows == kRowsPerStep && num_vectors == kVectorsPerPanel) {
     return FactoredTile<kTerms, kRowsPerStep, kVectorsPerPanel>(d, args, m, panel);
   }
   for (size_t i = 0; i < num_rows; ++i) {
@@ -218,8 +219,12 @@ HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_
       FactoredTile<kTerms, 1, 1>(d, args, m + i, panel);
     } else if (num_vectors == 2) {
       FactoredTile<kTerms, 1, 2>(d, args, m + i, panel);
-    } else {
-      FactoredTile<kTerms, 1, kVectorsPerPanel>(d, args, m + i, panel);
+    } else if constexpr (kVectorsPerPanel == 4) {
+      if (num_vectors == 3) {
+        FactoredTile<kTerms, 1, 3>(d, args, m + i, panel);
+      } else {
+        FactoredTile<kTerms, 1, 4>(d, args, m + i, panel);
+      }
     }
   }
 }
@@ -331,60 +336,34 @@ HWY_INLINE V MaxAbs(D /*d*/, V max, V x) {
 #endif
 }
 
-// Largest |x| for which e^2x is taken without the clamps of Exp, two operations of sixteen.
-static constexpr float kUnclampedMax = 43.0f;
-
-// e^2x. kInRange: every |x| is at most kUnclampedMax, or NaN.
-template <bool kInRange, class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpTwice(D d, V x) {
-  return kInRange ? simd::ExpInRange<2>(d, x) : simd::Exp(d, hn::Add(x, x));
-}
-
-// max_i |x[i]|, NaN passed over.
+// exps[i] = factors[i] e^(2 x[i]); returns max_i |x[i]|, NaN passed over.
 template <class D>
-HWY_INLINE float MaxAbsOfRow(D d, const float* HWY_RESTRICT x, size_t n) {
+HWY_INLINE float ExpsOfRow(D d, const float* HWY_RESTRICT x, const float* HWY_RESTRICT factors, size_t n,
+                           float* HWY_RESTRICT exps) {
   using V = hn::Vec<D>;
   const size_t N = hn::Lanes(d);
-  V max0 = hn::Zero(d), max1 = hn::Zero(d);
-  size_t i = 0;
-  for (; i + 2 * N <= n; i += 2 * N) {
-    max0 = MaxAbs(d, max0, hn::LoadU(d, x + i));
-    max1 = MaxAbs(d, max1, hn::LoadU(d, x + i + N));
-  }
-  for (; i + N <= n; i += N) max0 = MaxAbs(d, max0, hn::LoadU(d, x + i));
-  if (i < n) max1 = MaxAbs(d, max1, simd::LoadTail(d, x + i, n - i));
-  return simd::HorizontalMax(d, hn::Max(max0, max1));
-}
-
-// exps[i] = factors[i] e^(2 x[i])
-template <bool kInRange, class D>
-HWY_INLINE void ExpsOfRow(D d, const float* HWY_RESTRICT x, const float* HWY_RESTRICT factors, size_t n,
-                          float* HWY_RESTRICT exps) {
-  using V = hn::Vec<D>;
-  const size_t N = hn::Lanes(d);
+  V max = hn::Zero(d);
   size_t i = 0;
   for (; i + N <= n; i += N) {
-    const V y = ExpTwice<kInRange>(d, hn::LoadU(d, x + i));
-    hn::StoreU(hn::Mul(y, hn::LoadU(d, factors + i)), d, exps + i);
+    const V v = hn::LoadU(d, x + i);
+    max = MaxAbs(d, max, v);
+    hn::StoreU(hn::Mul(simd::ExpInRange<2>(d, v), hn::LoadU(d, factors + i)), d, exps + i);
   }
-  if (i == n) return;
-  const V y = ExpTwice<kInRange>(d, simd::LoadTail(d, x + i, n - i));
-  simd::StoreTail(hn::Mul(y, simd::LoadTail(d, factors + i, n - i)), d, exps + i, n - i);
+  if (i < n) {
+    const V v = simd::LoadTail(d, x + i, n - i);
+    max = MaxAbs(d, max, v);
+    const V y = hn::Mul(simd::ExpInRange<2>(d, v), simd::LoadTail(d, factors + i, n - i));
+    simd::StoreTail(y, d, exps + i, n - i);
+  }
+  return simd::HorizontalMax(d, max);
 }
 
-// Two passes over each row, which stays in L1: the maximum decides how exps are taken.
 template <class D>
 HWY_INLINE void ExpRows(D d, const ExpRowsArgs& args) {
-  const size_t n = args.num_hiddens;
   for (size_t m = 0; m < args.num_rows; ++m) {
-    const float* row = args.rows + static_cast<std::ptrdiff_t>(m) * args.stride;
-    float* exps = args.exps + static_cast<std::ptrdiff_t>(m) * args.exps_stride;
-    args.row_max[m] = MaxAbsOfRow(d, row, n);
-    if (args.row_max[m] <= kUnclampedMax) {
-      ExpsOfRow<true>(d, row, args.factors, n, exps);
-    } else {
-      ExpsOfRow<false>(d, row, args.factors, n, exps);
-    }
+    const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m);
+    args.row_max[m] =
+        ExpsOfRow(d, args.rows + row * args.stride, args.factors, args.num_hiddens, args.exps + row * args.exps_stride);
   }
 }
 

@@ -10,10 +10,10 @@
 
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstddef>
 
 #include "engine/kernels/additive_score.h"
+#include "engine/kernels/factored_score-inl.h"
 #include "engine/kernels/panel-inl.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/math-inl.h"
@@ -27,30 +27,29 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// e^2b; max becomes max(max, |b|), or stays where b is NaN.
+// e^2b, for b in the range of a tier; max becomes max(max, |b|), or stays where b is NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpAndMax(D d, V b, V& max) {
-  const V magnitude = hn::Abs(b);
-  max = hn::IfThenElse(hn::Gt(magnitude, max), magnitude, max);
-  return simd::Exp(d, hn::Add(b, b));
+  max = MaxAbs(d, max, b);
+  return simd::ExpInRange<2>(d, b);
 }
 
-// At most a vector of keys; to: their columns, any alignment, of which exactly num_keys are written, or all of an
-// aligned vector of them (kWhole).
+// At most a vector of keys. to: their columns, of which num_columns >= num_keys are written, with 1 where there is no
+// key; kWhole: a vector of them, aligned.
 template <bool kWhole, class D>
-HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, size_t num_keys, size_t num_hiddens,
-                                float* HWY_RESTRICT to, float* HWY_RESTRICT key_max) {
+HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, size_t num_keys, size_t num_columns,
+                                size_t num_hiddens, float* HWY_RESTRICT to, float* HWY_RESTRICT key_max) {
   using V = hn::Vec<D>;
   const size_t step = PanelWidth(d);
   V max = hn::Zero(d);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
-  const auto store = [&max, num_keys](V b, D tag, float* HWY_RESTRICT p) HWY_ATTR {
+  const auto store = [&max, num_columns](V b, D tag, float* HWY_RESTRICT p) HWY_ATTR {
     const V exps = ExpAndMax(tag, b, max);
     if constexpr (kWhole) {
-      (void)num_keys;
+      (void)num_columns;
       hn::Store(exps, tag, p);
     } else {
-      simd::StoreTail(exps, tag, p, num_keys);
+      simd::StoreTail(exps, tag, p, num_columns);
     }
   };
   size_t u = 0;
@@ -67,7 +66,7 @@ HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, s
   simd::TransposeRowsExactly(d, rows, stride, num_keys, num_hiddens, to, step);
   for (size_t u = 0; u < num_hiddens; ++u) {
     const V b = simd::LoadTail(d, to + u * step, num_keys);
-    simd::StoreTail(ExpAndMax(d, b, max), d, to + u * step, num_keys);
+    simd::StoreTail(ExpAndMax(d, b, max), d, to + u * step, num_columns);
   }
 #endif
   simd::StoreTail(max, d, key_max, num_keys);
@@ -78,21 +77,19 @@ HWY_INLINE void ExpKeys(D d, const ExpKeysArgs& args) {
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
   const size_t end = args.first + args.num_keys;
   for (size_t j = args.first; j < end;) {
-    const size_t column = j % width, count = HWY_MIN(lanes - column % lanes, end - j);
+    const size_t column = j % width, left = lanes - column % lanes, count = HWY_MIN(left, end - j);
+    // Behind the last key, the rest of its vector: what stood there might be slow to compute with.
+    const size_t columns = args.last ? left : count;
     float* HWY_RESTRICT to = args.panels + j / width * args.panel_stride + column;
+    float* HWY_RESTRICT key_max = args.key_max + j;
     const float* rows = args.rows + static_cast<std::ptrdiff_t>(j - args.first) * args.stride;
-    // A whole vector, where what it overwrites is padded below anyway.
-    if (column % lanes == 0 && (count == lanes || args.pad)) {
-      ExpVectorOfKeys<true>(d, rows, args.stride, count, args.num_hiddens, to, args.key_max + j);
+    if (columns == lanes) {
+      ExpVectorOfKeys<true>(d, rows, args.stride, count, columns, args.num_hiddens, to, key_max);
     } else {
-      ExpVectorOfKeys<false>(d, rows, args.stride, count, args.num_hiddens, to, args.key_max + j);
+      ExpVectorOfKeys<false>(d, rows, args.stride, count, columns, args.num_hiddens, to, key_max);
     }
     j += count;
   }
-  const size_t last = end % width;
-  if (!args.pad || last == 0) return;
-  float* HWY_RESTRICT panel = args.panels + end / width * args.panel_stride;
-  for (size_t u = 0; u < args.num_hiddens; ++u) std::fill(panel + u * width + last, panel + (u + 1) * width, 0.0f);
 }
 
 }  // namespace HWY_NAMESPACE

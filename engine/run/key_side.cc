@@ -76,7 +76,7 @@ void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, 
                                               .panels = key_exps_at(b, h, first_key),
                                               .panel_stride = size * panel,
                                               .first = place_in_side,
-                                              .pad = last,
+                                              .last = last,
                                               .key_max = key_max_at(b, h, first_key)});
     }
   }

@@ -47,7 +47,7 @@ struct KeySide {
   }
 
   // Takes in `count` projected rows of entry b, all heads side by side, that are its keys (values) from `first` on.
-  // last: no more keys follow, so that the rest of the last panel is padded.
+  // last: no more keys follow, so that what is left of the last panel may be written.
   // Several threads may take in different rows of one entry at the same time.
   void take_keys(std::int64_t b, std::int64_t first, std::int64_t count, const float* from, std::ptrdiff_t stride,
                  bool last) const;

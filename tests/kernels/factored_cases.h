@@ -89,7 +89,7 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .panels = exps.get(),
                     .panel_stride = c.num_hiddens * width,
                     .first = 0,
-                    .pad = true,
+                    .last = true,
                     .key_max = key_max.get()});
   if (c.num_keys != 0) {
     for (std::size_t j = c.num_keys; j < stride; ++j) {
