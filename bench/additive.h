@@ -28,9 +28,9 @@ inline Problem additive_problem(const AdditiveCase& c, const std::vector<std::in
 }
 
 // Vector instructions that the factored score needs at least per vector of elements, an element being one (query, key,
-// hidden unit): 16 multiplications and additions and a division for four of them (engine/kernels/factored_score-inl.h).
-// Loads, broadcasts and the compensated sums, one in 16 elements, are not counted.
-inline constexpr double kScoreInstructions = (16 + 1) / 4.0;
+// hidden unit): 30 multiplications and additions and a division for eight of them (engine/kernels/factored_score-inl.h).
+// Loads, broadcasts and the compensated sums, four in 32 elements, are not counted.
+inline constexpr double kScoreInstructions = (30 + 1) / 8.0;
 
 // per_element: time of everything / elements, elements = sum_b(M len_b) U.
 // fma_issue_percent: 100 * (elements / lanes * kScoreInstructions) / (vector multiply-adds that `threads` cores could

@@ -57,9 +57,11 @@ namespace simd = attend::HWY_NAMESPACE;
 
 static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
 
-// Four vectors of scores at a time, lest they wait for their divisions: a panel's of one query, or of two. AVX2 with
-// one query, hence two vectors: 11 % slower.
-static constexpr size_t kRowsPerStep = 4 / kVectorsPerPanel;
+// Four vectors of scores at a time, lest they wait for their divisions: of four queries and one vector of keys, whose
+// column, 64 bytes by num_hiddens, then stays in L1; of fewer queries, up to four vectors of keys. One query and a
+// whole panel of keys, 64 KiB for 256 hidden units, was 1.5 % slower with AVX-512 (additive/b1_m128_n512_u256), as fast
+// with AVX2.
+static constexpr size_t kRowsPerStep = 4;
 
 // Groups of eight hidden units between compensated additions: four quotients, or one group.
 template <size_t kTerms>
@@ -163,17 +165,17 @@ HWY_INLINE void AddBlock(D /*d*/, V s, V& sum, V& carry) {
   sum = next;
 }
 
-// Scores of queries m to m + kRows - 1 and the first kVectors vectors of a panel. The same operations in the same order
-// for each, whatever kRows and kVectors are.
+// Scores of queries m to m + kRows - 1 and kVectors vectors of a panel from `lane` on. The same operations in the same
+// order for each, whatever kRows and kVectors are.
 template <size_t kTerms, size_t kRows, size_t kVectors, class D>
-HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, size_t panel) {
+HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, size_t panel, size_t lane) {
   using V = hn::Vec<D>;
   static_assert(kRows * kVectors <= 4);
   const V zero = hn::Zero(d);
   V sum0 = zero, sum1 = zero, sum2 = zero, sum3 = zero;
   V carry0 = zero, carry1 = zero, carry2 = zero, carry3 = zero;
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m), stride = args.query_exps_stride;
-  Group group{args.query_exps + row * stride, args.key_exps + panel * args.keys_panel_stride, PanelWidth(d),
+  Group group{args.query_exps + row * stride, args.key_exps + panel * args.keys_panel_stride + lane, PanelWidth(d),
               args.folded_w_v, args.folded_w_v + RoundUpTo8(args.num_hiddens)};
   for (size_t left = args.num_hiddens; left != 0;) {
     V s0 = carry0, s1 = carry1, s2 = carry2, s3 = carry3;
@@ -195,7 +197,7 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
     AddBlock(d, s2, sum2, carry2);
     AddBlock(d, s3, sum3, carry3);
   }
-  float* scores = args.scores + row * args.scores_stride + panel * PanelWidth(d);
+  float* scores = args.scores + row * args.scores_stride + panel * PanelWidth(d) + lane;
   const auto store = [&](size_t i, V sum, V carry) HWY_ATTR {
     float* to = scores + static_cast<std::ptrdiff_t>(i / kVectors) * args.scores_stride + i % kVectors * hn::Lanes(d);
     hn::Store(hn::Mul(hn::Set(d, args.w_v_scale), hn::Add(sum, carry)), d, to);
@@ -211,19 +213,22 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                              size_t num_vectors) {
-  if (num_rows == kRowsPerStep && num_vectors == kVectorsPerPanel) {
-    return FactoredTile<kTerms, kRowsPerStep, kVectorsPerPanel>(d, args, m, panel);
+  if (num_rows == kRowsPerStep) {
+    for (size_t lane = 0; lane < num_vectors * hn::Lanes(d); lane += hn::Lanes(d)) {
+      FactoredTile<kTerms, kRowsPerStep, 1>(d, args, m, panel, lane);
+    }
+    return;
   }
   for (size_t i = 0; i < num_rows; ++i) {
     if (num_vectors == 1) {
-      FactoredTile<kTerms, 1, 1>(d, args, m + i, panel);
+      FactoredTile<kTerms, 1, 1>(d, args, m + i, panel, 0);
     } else if (num_vectors == 2) {
-      FactoredTile<kTerms, 1, 2>(d, args, m + i, panel);
+      FactoredTile<kTerms, 1, 2>(d, args, m + i, panel, 0);
     } else if constexpr (kVectorsPerPanel == 4) {
       if (num_vectors == 3) {
-        FactoredTile<kTerms, 1, 3>(d, args, m + i, panel);
+        FactoredTile<kTerms, 1, 3>(d, args, m + i, panel, 0);
       } else {
-        FactoredTile<kTerms, 1, 4>(d, args, m + i, panel);
+        FactoredTile<kTerms, 1, 4>(d, args, m + i, panel, 0);
       }
     }
   }
