@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <fstream>
@@ -15,6 +16,15 @@
 
 namespace attend {
 namespace {
+
+// Tells the core that this is a loop of waiting.
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
 
 // CPUs' worth of time per period that the container may use, rounded up; 0 where there is no quota. cgroup v2 says
 // "max 100000" or "200000 100000" in cpu.max; v1 has two files.
@@ -45,18 +55,39 @@ int ThreadPool::available_threads() {
   return std::max(1, cpus);
 }
 
-// One loop at a time. A loop is a generation: workers wake when it changes, draw task numbers until none is left, and
+namespace {
+
+// How long a thread looks for the next loop, or for the end of this one, before it sleeps. Being woken takes some 50
+// us, which is what a run of a millisecond would lose at each of its loops; between requests nobody spins.
+constexpr auto kSpin = std::chrono::microseconds(100);
+
+// Whether condition() came true while looking.
+template <class Condition>
+bool spin_until(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (condition()) return true;
+      pause_briefly();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+// One loop at a time. A loop is a generation: workers notice when it changes, draw task numbers until none is left, and
 // the caller returns when the last task has.
 struct ThreadPool::Impl {
   std::mutex one_loop;  // parallel_for calls take turns
-  std::mutex mutex;
+  std::mutex mutex;     // of everything below but what is atomic, which may be read without
   std::condition_variable wake, idle;
   std::vector<std::thread> threads;
   const TaskRef* task = nullptr;
   std::size_t num_tasks = 0;
-  std::size_t generation = 0;
-  int working = 0;  // threads inside the current loop
-  bool stopping = false;
+  std::atomic<std::size_t> generation{0};
+  std::atomic<int> working{0};  // threads inside the current loop
+  std::atomic<bool> stopping{false};
   std::atomic<std::size_t> next{0};
 
   void draw(const TaskRef& run, std::size_t tasks) {
@@ -74,11 +105,14 @@ struct ThreadPool::Impl {
 
   void work() {
     std::size_t seen = 0;
-    std::unique_lock lock(mutex);
+    const auto called = [&] { return stopping.load() || generation.load() != seen; };
     while (true) {
-      wake.wait(lock, [&] { return stopping || (generation != seen && task != nullptr); });
+      spin_until(called);
+      std::unique_lock lock(mutex);
+      wake.wait(lock, called);
       if (stopping) return;
       seen = generation;
+      if (task == nullptr) continue;  // that loop is over
       const TaskRef run = *task;
       const std::size_t tasks = num_tasks;
       ++working;
@@ -116,10 +150,15 @@ void ThreadPool::parallel_for(std::size_t num_tasks, TaskRef task) {
   }
   impl_->wake.notify_all();
   impl_->draw(task, num_tasks);
-  // All tasks are drawn; wait for those that other threads still run. A thread that wakes from now on finds no task.
+  // All tasks are drawn; wait for those that other threads still run. A thread that comes from now on finds no task.
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->task = nullptr;
+  }
+  const auto done = [&] { return impl_->working.load() == 0; };
+  spin_until(done);
   std::unique_lock lock(impl_->mutex);
-  impl_->task = nullptr;
-  impl_->idle.wait(lock, [&] { return impl_->working == 0; });
+  impl_->idle.wait(lock, done);
 }
 
 }  // namespace attend
