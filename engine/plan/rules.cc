@@ -32,7 +32,7 @@ constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The register kernel's rows; row tiles are multiples of it.
 constexpr std::size_t kRowStep = 6;
 // Up to this many queries, keys are cut into chunks that workers pool side by side. A chunk of one query and 256 hidden
-// units takes 25 us, merging it well below one. Chunks are fixed, so that results do not depend on the threads.
+// units takes some 20 us, merging it well below one. Chunks are fixed, so that results do not depend on the threads.
 constexpr std::size_t kChunkQueries = 32, kChunkKeys = 1024;
 // Work items per thread: enough that uneven lengths even out.
 constexpr std::size_t kItemsPerThread = 4;
@@ -49,7 +49,7 @@ struct Candidate {
 std::vector<Candidate> candidates(const PlanImpl& plan) {
   std::vector<Candidate> all;
   if (plan.layer->score == Score::kAdditive) {
-    // Also for one query, where a key's exponentials cost as much as its score by the rational tanh: 0.32 against 0.30
+    // Also for one query, where a key's exponentials cost as much as its score by the rational tanh: 0.35 against 0.30
     // ns per key and hidden unit (AVX3), beside 3 ns for its projection. Prepared keys have them, and runs with
     // prepared keys and without agree to the bit. bench: additive/b64_m1_n100_u256 beside additive_rational.
     for (const bool factored : {true, false}) {
@@ -192,10 +192,11 @@ void choose_split(PlanImpl& plan) {
   plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(divide_up(wanted, heads), 1, tiles);
   const std::size_t chunks = num_chunks(plan);
   if (chunks > 1 || plan.window_keys > 0) plan.query_ranges = 1;
-  std::string why = plan.query_ranges == 1 ? std::string("one per head and batch entry")
-                                           : std::to_string(plan.query_ranges) +
-                                                 " ranges of queries per head, since heads alone are fewer than " +
-                                                 std::to_string(kItemsPerThread) + " per thread";
+  std::string why = plan.entries_per_item > 1 ? std::string("several entries of the batch each")
+                    : plan.query_ranges == 1  ? std::string("one per head and batch entry")
+                                              : std::to_string(plan.query_ranges) +
+                                                   " ranges of queries per head, since heads alone are fewer than " +
+                                                   std::to_string(kItemsPerThread) + " per thread";
   if (chunks > 1) {
     why = std::to_string(chunks) + " chunks of " + std::to_string(plan.chunk_keys) +
           " keys per head, merged in order, since at most " + std::to_string(kChunkQueries) + " queries share them";
