@@ -49,6 +49,16 @@ std::size_t worker_bytes(const Plan& plan, int threads) {
   return bytes;
 }
 
+// Bytes of the projected keys among those: of as many as a plan says that its workers project at a time.
+std::size_t window_bytes(const Plan& plan, std::int64_t hidden) {
+  const std::string text = plan.explain(), before = "keys are projected ";
+  const std::size_t at = text.find(before), end = text.find(" at a time by the worker", at);
+  if (end == std::string::npos) return 0;
+  const std::size_t keys = std::stoull(text.substr(at + before.size(), end - at - before.size()));
+  CHECK(keys > 0);
+  return keys * static_cast<std::size_t>(hidden + 1) * sizeof(float);
+}
+
 // Those of the benchmarks and larger ones.
 constexpr Sizes kSizes[] = {{8, 64, 512, 256, 256}, {2, 256, 1024, 128, 128},  {1, 1000, 8192, 256, 256},
                             {64, 1, 100, 256, 256}, {1, 1000, 8192, 512, 512}, {1, 32, 4096, 512, 512},
@@ -56,7 +66,9 @@ constexpr Sizes kSizes[] = {{8, 64, 512, 256, 256}, {2, 256, 1024, 128, 128},  {
 
 }  // namespace
 
-TEST_CASE("contract: a worker of additive attention keeps within 1 MiB up to 512 hidden units and value columns") {
+TEST_CASE(
+    "contract: a worker of additive attention keeps within 1 MiB and at most half of that in projected keys, up to 512 "
+    "hidden units and value columns") {
   for (const Sizes& sizes : kSizes) {
     for (const std::int64_t heads : {1, 8}) {
       const Attention layer = additive(sizes.hidden, 96, heads);
@@ -66,7 +78,10 @@ TEST_CASE("contract: a worker of additive attention keeps within 1 MiB up to 512
             INFO("B ", sizes.batch, " M ", sizes.num_queries, " N ", sizes.num_keys, " U ", sizes.hidden, " Dv ",
                  sizes.value_size, ", ", heads, " heads, ", threads, " threads, prepared ", prepared);
             const PlanOptions options{.threads = threads, .target = target, .prepared_keys = prepared};
-            CHECK(worker_bytes(plan_of(layer, sizes, options, heads), threads) <= std::size_t{1} << 20);
+            const Plan plan = plan_of(layer, sizes, options, heads);
+            const std::size_t window = window_bytes(plan, sizes.hidden);
+            CHECK(window <= (std::size_t{1} << 19) + 4096);
+            CHECK(worker_bytes(plan, threads) <= (std::size_t{1} << 20) + window);
           }
         }
       });

@@ -109,13 +109,6 @@ void lay_out_workspace(PlanImpl& plan) {
   layout.total = checked_add(layout.workers, workers, kWorkspace);
 }
 
-std::size_t worker_bytes_beside_window(PlanImpl plan) {
-  Carver worker;
-  lay_out_pooling(plan, worker);
-  lay_out_projecting(plan, worker);
-  return worker.bytes();
-}
-
 void lay_out_prepared(PlanImpl& plan) {
   const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_heads), kPrepared);
   const std::size_t keys = head_keys(plan, kPrepared);

@@ -9,10 +9,6 @@ namespace attend::detail {
 void lay_out_workspace(PlanImpl& plan);
 void lay_out_prepared(PlanImpl& plan);
 
-// Bytes of a worker's part of the workspace for the tiles chosen so far, if it projects keys itself: all but its
-// window.
-std::size_t worker_bytes_beside_window(PlanImpl plan);
-
 }  // namespace attend::detail
 
 #endif  // ATTEND_PLAN_LAYOUT_H_

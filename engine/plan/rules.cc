@@ -8,7 +8,6 @@
 #include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/kernels/tile_product.h"
-#include "engine/plan/layout.h"
 
 namespace attend::detail {
 namespace {
@@ -24,9 +23,8 @@ constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
 // Bytes of keys, and of values, that an additive worker packs at a time, and of sums and exponentials that it keeps for
 // its queries: with scores and staging, 1 MiB per worker up to 512 hidden units and value columns.
 constexpr std::size_t kSpanBytes = 256 * 1024, kGroupBytes = 384 * 1024;
-// What a worker may hold at most, beside projected keys that all workers share. Half of that for the exponentials of
-// keys that it projects and pools itself.
-constexpr std::size_t kWorkerBytes = 1024 * 1024, kWindowBytes = kWorkerBytes / 2;
+// Bytes of exponentials of the keys that a worker projects and pools itself, beside that: a quarter of 2 MiB of L2.
+constexpr std::size_t kWindowBytes = 512 * 1024;
 // Bytes of materialised scores a worker may hold at a time: a quarter of a 1 MiB share of L2.
 constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The register kernel's rows; row tiles are multiples of it.
@@ -167,19 +165,16 @@ void choose_projection(PlanImpl& plan) {
   const bool enough_items = threads == 1 || batch * num_chunks(plan) >= kItemsPerThread * threads;
   const bool one_group = plan.pooling == Pooling::kFused && to_size(plan.shape.num_queries) <= plan.group_queries;
   if (enough_items && one_group) {
-    const std::size_t others = worker_bytes_beside_window(plan);
-    const std::size_t bytes = std::min(kWindowBytes, kWorkerBytes - std::min(others, kWorkerBytes));
-    const std::size_t fitting = bytes / ((std::max<std::size_t>(plan.inner_size, 1) + 1) * sizeof(float));
+    const std::size_t fitting = kWindowBytes / (std::max<std::size_t>(plan.inner_size, 1) * sizeof(float));
     const std::size_t most = std::max<std::size_t>(batch / (threads == 1 ? 1 : kItemsPerThread * threads), 1);
     const bool whole = plan.chunk_keys == 0 && plan.key_capacity <= fitting;
     if (whole) plan.entries_per_item = std::clamp<std::size_t>(fitting / plan.key_capacity, 1, most);
-    const std::size_t window = whole ? plan.entries_per_item * plan.key_capacity : plan.span_keys;
-    if (window <= fitting) plan.window_keys = window;
+    plan.window_keys = whole ? plan.entries_per_item * plan.key_capacity : plan.span_keys;
   }
   plan.reasons.push_back(
       {"projection", plan.window_keys == 0
                          ? std::string("keys are projected before they are pooled: several workers or groups of "
-                                       "queries want them, or a worker has no room for them")
+                                       "queries want them")
                          : "keys are projected " + std::to_string(plan.window_keys) +
                                " at a time by the worker that pools them, " + std::to_string(plan.entries_per_item) +
                                (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
