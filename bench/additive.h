@@ -28,8 +28,9 @@ inline Problem additive_problem(const AdditiveCase& c, const std::vector<std::in
 }
 
 // Vector instructions that the factored score needs at least per vector of elements, an element being one (query, key,
-// hidden unit): 30 multiplications and additions and a division for eight of them (engine/kernels/factored_score-inl.h).
-// Loads, broadcasts and the compensated sums, four in 32 elements, are not counted.
+// hidden unit): 30 multiplications and additions and a division for eight of them
+// (engine/kernels/factored_score-inl.h). Loads, broadcasts and the compensated sums, four in 32 elements, are not
+// counted.
 inline constexpr double kScoreInstructions = (30 + 1) / 8.0;
 
 // per_element: time of everything / elements, elements = sum_b(M len_b) U.

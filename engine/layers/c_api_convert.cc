@@ -107,7 +107,8 @@ ScoreTier score_tier_of(std::int32_t score_tier) {
     case ATTEND_SCORE_TIER_RATIONAL:
       return ScoreTier::kRational;
     default:
-      fail("score_tier is ", score_tier, ", expected one of ATTEND_SCORE_TIER_BY_RANGE, _EIGHT, _FOUR, _TWO, _ONE, _RATIONAL");
+      fail("score_tier is ", score_tier,
+           ", expected one of ATTEND_SCORE_TIER_BY_RANGE, _EIGHT, _FOUR, _TWO, _ONE, _RATIONAL");
   }
 }
 
