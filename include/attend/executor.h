@@ -52,7 +52,8 @@ class SerialExecutor final : public Executor {
   }
 };
 
-// The built-in pool: threads are started by the constructor, sleep while there is nothing to do, and end with the pool.
+// The built-in pool: threads are started by the constructor, sleep when there has been nothing to do for 100 us, and end
+// with the pool.
 // The calling thread works too, so ThreadPool(n) starts n - 1 threads. parallel_for may be called from several threads;
 // the calls then take turns.
 class ThreadPool final : public Executor {
