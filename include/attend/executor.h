@@ -52,10 +52,9 @@ class SerialExecutor final : public Executor {
   }
 };
 
-// The built-in pool: threads are started by the constructor, sleep when there has been nothing to do for 100 us, and end
-// with the pool.
-// The calling thread works too, so ThreadPool(n) starts n - 1 threads. parallel_for may be called from several threads;
-// the calls then take turns.
+// The built-in pool: threads are started by the constructor, sleep when there has been nothing to do for 100 us, and
+// end with the pool. The calling thread works too, so ThreadPool(n) starts n - 1 threads. parallel_for may be called
+// from several threads; the calls then take turns.
 class ThreadPool final : public Executor {
  public:
   // threads: how many work at once, the caller included; 0 takes available_threads(). Throws Error when negative.
