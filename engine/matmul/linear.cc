@@ -18,9 +18,16 @@ namespace {
 using dnnl::memory;
 constexpr auto kF32 = memory::data_type::f32;
 
-// Row counts that primitives are made for, largest first. 64 and 16 are 4 modulo 6, the one remainder besides 0 for
-// which the 6-row kernels of oneDNN's jitted gemm treat all rows alike.
-constexpr std::array<std::size_t, 5> kRowCounts = {64, 48, 16, 4, 1};
+// Row counts that primitives are made for. The first decides the packing, and the bits that the others must match: were
+// it 256, a machine where large products sum in another order would be left with that count alone. (oneDNN's jitted
+// gemm for AVX2 does so from 512 rows of 768 on.) 256, 64 and 16 are 4 modulo 6, the one remainder besides 0 for which
+// the 6-row kernels of that gemm treat all rows alike at every size.
+constexpr std::array<std::size_t, 7> kRowCounts = {Linear::kRowBlock, 48, 16, 4, 1, 128, Linear::kMostRows};
+
+// More than a block of rows is worth primitives of its own where weights and a block's rows do not stay together in 2
+// MiB of L2. Calls of 256 rows against 64: 512 x 512 -1 % (and multi_head/b32_s32_e512_h8 -2.5 %: what the block before
+// has left in L2 counts too), 640 x 640 +1 %, 512 x 1024 +4 %, 768 x 768 +6 %.
+constexpr std::size_t kLargeWeights = std::size_t{3} << 19;
 
 memory::dim dim(std::size_t n) { return static_cast<memory::dim>(n); }
 
@@ -55,7 +62,7 @@ struct Linear::Impl {
   std::string implementation;
   memory weights, bias;
   bool has_bias = false;
-  std::vector<RowsPrimitive> primitives;  // largest first
+  std::vector<RowsPrimitive> primitives;  // largest first, once the constructor is through
 
   // Free slots. A call takes one by an atomic exchange and puts it back; when all are in use it makes another.
   static constexpr std::size_t kSlots = 32;
@@ -108,14 +115,16 @@ void Linear::Impl::make_primitives(const memory::desc& any, const char* name) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const memory::desc bias_desc({1, dim(out_size)}, kF32, memory::format_tag::ab);
   memory::desc packed = any;
+  const bool large = in_size * out_size * sizeof(float) > kLargeWeights;
   for (const std::size_t rows : kRowCounts) {
+    if (rows > kRowBlock && !large) continue;
     const memory::desc source({dim(rows), dim(in_size)}, kF32, memory::format_tag::ab);
     const memory::desc destination({dim(rows), dim(out_size)}, kF32, memory::format_tag::ab);
     dnnl::matmul::primitive_desc descriptor =
         matmul_descriptor(cpu_engine(), source, packed, has_bias ? &bias_desc : nullptr, destination, attributes);
     const std::string info = descriptor.impl_info_str();
     if (info.find("ref") != std::string::npos) {
-      // The first row count decides the packing; a smaller one that cannot use it is simply not offered.
+      // The first row count decides the packing; another that cannot use it is simply not offered.
       if (!primitives.empty()) continue;
       fail(name, " (", out_size, ", ", in_size, "): oneDNN ", dnnl_version_text(),
            " offers only its reference implementation, ", info, ", which is refused; expected an optimised one");
@@ -129,19 +138,20 @@ void Linear::Impl::make_primitives(const memory::desc& any, const char* name) {
   }
 }
 
-// Feeds one row 64 times over: every result row must have the same bits, for every row count kept.
+// Feeds one row many times over: every result row must have the same bits, for every row count kept.
 void Linear::Impl::keep_row_independent(const char* name) {
-  std::vector<float> source(kRowBlock * in_size), destination(kRowBlock * out_size), expected;
+  std::size_t most = 0;
+  for (const RowsPrimitive& p : primitives) most = std::max(most, p.rows);
+  std::vector<float> source(most * in_size), destination(most * out_size), expected;
   std::vector<std::byte> scratch(scratch_bytes);
   std::uint32_t state = 0x9E3779B9u;
   for (std::size_t i = 0; i < in_size; ++i) {
     state = state * 1664525u + 1013904223u;
-    const float value = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
-    for (std::size_t row = 0; row < kRowBlock; ++row) source[row * in_size + i] = value;
+    source[i] = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
   }
+  for (std::size_t row = 1; row < most; ++row) std::copy_n(source.data(), in_size, source.data() + row * in_size);
   const std::unique_ptr<CallSlot> slot = make_slot();
   std::vector<RowsPrimitive> kept;
-  std::string counts;
   for (std::size_t p = 0; p < primitives.size(); ++p) {
     if (!execute(p, source.data(), destination.data(), scratch.data(), *slot)) fail(name, ": oneDNN failed to execute");
     // The first row count that treats its rows alike sets the bits that the others must match.
@@ -152,10 +162,13 @@ void Linear::Impl::keep_row_independent(const char* name) {
     }
     if (!same) continue;
     if (kept.empty()) expected.assign(destination.begin(), destination.begin() + static_cast<std::ptrdiff_t>(out_size));
-    counts += (counts.empty() ? "" : "/") + std::to_string(primitives[p].rows);
     kept.push_back(primitives[p]);
   }
   primitives = std::move(kept);  // never empty: one row alone is always like itself
+  std::sort(primitives.begin(), primitives.end(),
+            [](const RowsPrimitive& a, const RowsPrimitive& b) { return a.rows > b.rows; });
+  std::string counts;
+  for (const RowsPrimitive& p : primitives) counts += (counts.empty() ? "" : "/") + std::to_string(p.rows);
   implementation += ", " + counts + " rows";
 }
 
@@ -199,12 +212,14 @@ std::size_t Linear::scratch_bytes() const noexcept { return impl_->scratch_bytes
 
 namespace {
 
-// The row count for the next rows of a block: the largest that fits, or the one above where that leaves at most a
-// quarter of it empty (one call with a few idle rows beats several small ones) and no smaller one fits exactly.
+// The row count for the next rows of a call: the largest that fits, or, up to a block, the one above where that leaves
+// at most a quarter of it empty (one call with a few idle rows beats several small ones) and no smaller one fits
+// exactly. Above a block the next smaller counts fit well, and padding would have to be staged.
 std::size_t next_count(const std::vector<RowsPrimitive>& primitives, std::size_t remaining) {
   for (std::size_t p = 0; p + 1 < primitives.size(); ++p) {
     const std::size_t rows = primitives[p].rows;
-    const bool nearly_full = remaining * 4 >= rows * 3 && remaining != primitives[p + 1].rows;
+    const bool nearly_full =
+        rows <= Linear::kRowBlock && remaining * 4 >= rows * 3 && remaining != primitives[p + 1].rows;
     if (remaining >= rows || nearly_full) return p;
   }
   return primitives.size() - 1;

@@ -1,5 +1,5 @@
-// Applies a layer's maps to the rows of tensors, 64 rows at a time: queries, keys and values before pooling, the heads'
-// results after it.
+// Applies a layer's maps to the rows of tensors, in blocks: queries, keys and values before pooling, the heads' results
+// after it.
 #ifndef ATTEND_RUN_MAP_ROWS_H_
 #define ATTEND_RUN_MAP_ROWS_H_
 
@@ -34,15 +34,20 @@ struct MapJob {
   std::int64_t batch = 0;
 
   std::int64_t num_rows() const { return starts != nullptr ? starts[batch] : batch * rows_per_entry; }
-  std::size_t num_blocks() const;
+  std::size_t num_blocks(std::size_t block_rows) const;
 };
 
-// Maps rows first to first + count - 1 of the job's numbering, at most a block of them. worker: this worker's part of
-// the workspace. False if oneDNN failed.
+// Maps rows first to first + count - 1 of the job's numbering: where they lie if they are dense, or 64 at a time by way
+// of the workspace. worker: this worker's part of it. False if oneDNN failed.
 [[nodiscard]] bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const WorkspaceLayout& layout,
                             std::byte* worker);
-// Block `block` of the job.
-[[nodiscard]] bool map_block(const MapJob& job, std::size_t block, const WorkspaceLayout& layout, std::byte* worker);
+// Block `block` of the job's blocks of block_rows.
+[[nodiscard]] bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows,
+                             const WorkspaceLayout& layout, std::byte* worker);
+
+// Rows of a block for `workers` at a time: as many as oneDNN likes, unless that leaves too few blocks to share evenly.
+// Results do not depend on it.
+std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers);
 
 // What a failure is reported as.
 [[noreturn]] void fail_product();

@@ -26,9 +26,9 @@ using matmul::Linear;
 struct MapSize {
   std::int64_t out, in;
 };
-// One element, odd sizes, sizes around vectors and blocks, the issue's projections.
-constexpr MapSize kSizes[] = {{1, 1},   {3, 5},    {17, 1},    {1, 33},    {16, 16},   {64, 64},
-                              {65, 63}, {100, 20}, {256, 192}, {256, 256}, {129, 257}, {768, 768}};
+// One element, odd sizes, sizes around vectors and blocks, the issue's projections, large weights of odd sizes.
+constexpr MapSize kSizes[] = {{1, 1},    {3, 5},     {17, 1},    {1, 33},    {16, 16},   {64, 64},   {65, 63},
+                              {100, 20}, {256, 192}, {256, 256}, {129, 257}, {768, 768}, {513, 1000}};
 
 // Rows between unmapped pages, as many as multiply may read or write and not one more.
 struct Call {
@@ -86,7 +86,8 @@ using SetThreads = void (*)(int);
 }  // namespace
 
 TEST_CASE("linear: equals double, with and without bias") {
-  for (const auto& [out, in] : kSizes) {
+  for (const MapSize& size : kSizes) {
+    const std::int64_t out = size.out, in = size.in;
     for (const bool with_bias : {false, true}) {
       Random random(3);
       const Tensor W = random.normal({out, in}), x = random.normal({13, in});
@@ -109,7 +110,8 @@ TEST_CASE("linear: equals double, with and without bias") {
 }
 
 TEST_CASE("linear: runs on an optimised implementation and says which") {
-  for (const auto& [out, in] : kSizes) {
+  for (const MapSize& size : kSizes) {
+    const std::int64_t out = size.out, in = size.in;
     Random random(4);
     const Tensor W = random.normal({out, in});
     const std::string implementation = Linear(W.view(), {}, "W").implementation();
@@ -120,17 +122,23 @@ TEST_CASE("linear: runs on an optimised implementation and says which") {
   }
 }
 
-TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1 to 64 and every place") {
-  for (const auto& [out, in] : kSizes) {
+TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1 to 64, many above, and every place") {
+  // One call's rows, around the counts that primitives are made for, and more rows than one call of oneDNN takes.
+  constexpr std::size_t kMany = Linear::kMostRows + 70;
+  std::vector<std::size_t> counts;
+  for (std::size_t count = 1; count <= Linear::kRowBlock + 1; ++count) counts.push_back(count);
+  counts.insert(counts.end(), {100, 127, 128, 129, 176, 191, 192, 193, 240, 255, 256, 257, 320, kMany});
+  for (const MapSize& size : kSizes) {
+    const std::int64_t out = size.out, in = size.in;
     for (const bool with_bias : {false, true}) {
       Random random(5);
-      const Tensor W = random.normal({out, in}), x = random.normal({64, in});
+      const Tensor W = random.normal({out, in}), x = random.normal({static_cast<std::int64_t>(kMany), in});
       const Tensor bias = with_bias ? random.normal({out}) : Tensor{};
       const Linear map(W.view(), view_of(bias), "W");
       const std::vector<float> expected = row_by_row(map, x.data);
-      for (std::size_t count = 1; count <= Linear::kRowBlock; ++count) {
+      for (const std::size_t count : counts) {
         // Not from row 0, so that a row stands in another place for each count; the padding's rows are NaN.
-        const std::size_t first = count % 2 == 0 ? 64 - count : 0;
+        const std::size_t first = count % 2 == 0 ? kMany - count : 0;
         Call call(map, count);
         std::copy_n(x.data.data() + first * map.in_size(), count * map.in_size(), call.source.data());
         REQUIRE(call.multiply(map, count));
@@ -141,20 +149,26 @@ TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1
   }
 }
 
-TEST_CASE("linear: padded_rows holds what was asked for, adds little, never passes a block") {
-  for (const auto& [out, in] : kSizes) {
+TEST_CASE("linear: padded_rows holds what was asked for, adds little, never passes the end of a block of 64") {
+  for (const MapSize& size : kSizes) {
+    const std::int64_t out = size.out, in = size.in;
     Random random(6);
     const Tensor W = random.normal({out, in});
     const Linear map(W.view(), {}, "W");
     CHECK(map.padded_rows(0) == 0);
-    for (std::size_t count = 1; count <= Linear::kRowBlock; ++count) {
+    // One row, or four where the row alone would have other bits (products of AVX2 with a vector).
+    const std::size_t smallest = map.padded_rows(1);
+    CHECK((smallest == 1 || smallest == 4));
+    for (std::size_t count = 1; count <= 2 * Linear::kMostRows; ++count) {
       INFO(count, " rows");
       CHECK(map.padded_rows(count) >= count);
-      CHECK(map.padded_rows(count) <= Linear::kRowBlock);
-      CHECK(map.padded_rows(count) * 3 <= count * 4);
+      CHECK(map.padded_rows(count) <= (count + Linear::kRowBlock - 1) / Linear::kRowBlock * Linear::kRowBlock);
+      // At most a quarter of what is computed, unless it is for want of a smaller count.
+      CHECK((map.padded_rows(count) * 3 <= count * 4 || map.padded_rows(count) < count + smallest));
     }
-    CHECK(map.padded_rows(1) == 1);
-    CHECK(map.padded_rows(Linear::kRowBlock) == Linear::kRowBlock);
+    for (std::size_t blocks = 1; blocks <= 8; ++blocks) {
+      CHECK(map.padded_rows(blocks * Linear::kRowBlock) == blocks * Linear::kRowBlock);
+    }
   }
 }
 
@@ -162,7 +176,7 @@ TEST_CASE("linear: a count that a primitive was made for is not padded") {
   Random random(12);
   const Tensor W = random.normal({256, 256});
   const Linear map(W.view(), {}, "W");
-  // implementation() ends in "64/48/16/4/1 rows".
+  // implementation() ends in "256/128/64/48/16/4/1 rows".
   const std::string text = map.implementation();
   std::size_t number = 0;
   for (const char c : text.substr(text.rfind(' ', text.rfind(" rows") - 1) + 1)) {
@@ -215,11 +229,11 @@ TEST_CASE("linear: W and bias of any strides, copied while building") {
 
 TEST_CASE("linear: special values stay in their row") {
   Random random(8);
-  const Tensor W = random.normal({33, 40}), x = random.normal({64, 40});
+  const Tensor W = random.normal({33, 40}), x = random.normal({256, 40});
   const Linear map(W.view(), {}, "W");
   const std::vector<float> expected = row_by_row(map, x.data);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const std::size_t count : {2u, 7u, 48u, 64u}) {
+    for (const std::size_t count : {2u, 7u, 48u, 64u, 128u, 200u, 256u}) {
       Call call(map, count);
       std::copy_n(x.data.data(), count * 40, call.source.data());
       call.source[1 * 40 + 3] = bad;
@@ -238,7 +252,7 @@ TEST_CASE("linear: special values stay in their row") {
 
 TEST_CASE("linear: multiplies of four threads at a time give the same bits") {
   Random random(9);
-  const Tensor W = random.normal({256, 192}), bias = random.normal({256}), x = random.normal({64, 192});
+  const Tensor W = random.normal({256, 192}), bias = random.normal({256}), x = random.normal({256, 192});
   const Linear map(W.view(), bias.view(), "W");
   const std::vector<float> expected = row_by_row(map, x.data);
   std::vector<int> wrong(4, 0);
@@ -247,7 +261,7 @@ TEST_CASE("linear: multiplies of four threads at a time give the same bits") {
     for (std::size_t id = 0; id < 4; ++id) {
       threads.emplace_back([&, id] {
         for (std::size_t repeat = 0; repeat < 60; ++repeat) {
-          const std::size_t count = 1 + (repeat * 7 + id * 13) % 64, first = (repeat * 5) % (65 - count);
+          const std::size_t count = 1 + (repeat * 39 + id * 13) % 256, first = (repeat * 5) % (257 - count);
           Call call(map, count);
           std::copy_n(x.data.data() + first * 192, count * 192, call.source.data());
           const bool same = call.multiply(map, count) &&

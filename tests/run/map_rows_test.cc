@@ -24,6 +24,9 @@ using matmul::Linear;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kUntouched = -7.25e33f;
 
+// Rows of a block: as few and as many as there are, and one that divides nothing.
+constexpr std::size_t kBlockRows[] = {Linear::kRowBlock, 128, Linear::kMostRows, 150};
+
 // One worker's memory for projecting, cut as the planner cuts it, poisoned.
 struct Worker {
   detail::WorkspaceLayout layout;
@@ -44,6 +47,15 @@ struct Worker {
            rounded(map.scratch_bytes() / sizeof(float) + 1);
   }
 };
+
+// One row on its own, in memory for as many rows as that takes.
+std::vector<float> map_alone(const Linear& map, const float* row, Worker& worker) {
+  std::vector<float> x(map.padded_rows(1) * map.in_size()), y(map.padded_rows(1) * map.out_size());
+  std::copy_n(row, map.in_size(), x.begin());
+  REQUIRE(map.multiply(x.data(), y.data(), 1, worker.data() + worker.layout.map_scratch));
+  y.resize(map.out_size());
+  return y;
+}
 
 // How rows lie in memory: gaps after each row and after each entry, rows or entries from the last to the first.
 struct Placement {
@@ -93,8 +105,7 @@ void check_map(const Linear& map, const std::vector<std::int64_t>& lens, std::in
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t row = 0; row < lens[static_cast<std::size_t>(b)]; ++row) {
       for (std::int64_t i = 0; i < in; ++i) source.at(b, row)[i] = random.normal();
-      std::vector<float> x(source.at(b, row), source.at(b, row) + in), y(static_cast<std::size_t>(out));
-      REQUIRE(map.multiply(x.data(), y.data(), 1, worker.data() + worker.layout.map_scratch));
+      const std::vector<float> y = map_alone(map, source.at(b, row), worker);
       std::copy(y.begin(), y.end(), expected.begin() + (destination.at(b, row) - destination.memory.data()));
     }
   }
@@ -107,14 +118,17 @@ void check_map(const Linear& map, const std::vector<std::int64_t>& lens, std::in
                    .rows_per_entry = capacity,
                    .batch = batch};
   REQUIRE(job.num_rows() == starts.back());
-  CHECK(job.num_blocks() == (static_cast<std::size_t>(starts.back()) + 63) / 64);
-  for (std::size_t block = job.num_blocks(); block-- > 0;) {
-    std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
-    REQUIRE(detail::map_block(job, block, worker.layout, worker.data()));
+  for (const std::size_t block_rows : kBlockRows) {
+    std::fill(destination.memory.begin(), destination.memory.end(), kUntouched);
+    CHECK(job.num_blocks(block_rows) == (static_cast<std::size_t>(starts.back()) + block_rows - 1) / block_rows);
+    for (std::size_t block = job.num_blocks(block_rows); block-- > 0;) {
+      std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
+      REQUIRE(detail::map_block(job, block, block_rows, worker.layout, worker.data()));
+    }
+    INFO(batch, " entries of ", capacity, " rows, ", block_rows, " at a time, numbered ", numbered, ", gaps ",
+         from.row_gap, " ", from.entry_gap, " to ", to.row_gap, " ", to.entry_gap);
+    CHECK(same_bits(destination.memory.data(), expected.data(), expected.size()));
   }
-  INFO(batch, " entries of ", capacity, " rows, numbered ", numbered, ", gaps ", from.row_gap, " ", from.entry_gap,
-       " to ", to.row_gap, " ", to.entry_gap);
-  CHECK(same_bits(destination.memory.data(), expected.data(), expected.size()));
 }
 
 Linear random_map(std::int64_t out, std::int64_t in) {
@@ -128,7 +142,7 @@ Linear random_map(std::int64_t out, std::int64_t in) {
 TEST_CASE("map rows: rows cross batch entries, from and to any strides, up to unmapped pages") {
   const Linear maps[] = {random_map(7, 5), random_map(48, 64)};
   for (const Linear& map : maps) {
-    for (const std::int64_t rows : {1, 5, 20, 63, 64, 65, 130}) {
+    for (const std::int64_t rows : {1, 5, 20, 63, 64, 65, 130, 300}) {
       for (const std::int64_t batch : {1, 3}) {
         for (const Placement& from : kPlacements) {
           for (const Placement& to : kPlacements) {
@@ -140,6 +154,14 @@ TEST_CASE("map rows: rows cross batch entries, from and to any strides, up to un
   }
 }
 
+TEST_CASE("map rows: weights that oneDNN gets 256 rows for") {
+  const Linear map = random_map(768, 520);
+  for (const Placement& placement : {Placement{}, Placement{0, 5}, Placement{3, 0}}) {
+    check_map(map, {300, 300}, 300, false, placement, {});
+    check_map(map, {300, 17, 0, 280}, 300, true, {}, placement);
+  }
+}
+
 TEST_CASE("map rows: numbered by valid lengths, rows beyond them are neither read nor written") {
   const Linear map = random_map(24, 17);
   const std::vector<std::vector<std::int64_t>> all_lens = {
@@ -147,6 +169,13 @@ TEST_CASE("map rows: numbered by valid lengths, rows beyond them are neither rea
   for (const std::vector<std::int64_t>& lens : all_lens) {
     for (const Placement& from : kPlacements) {
       for (const Placement& to : kPlacements) check_map(map, lens, 70, true, from, to);
+    }
+  }
+  // Rows that may go in one call up to the end of an entry, and not beyond it; full entries, and then beyond it.
+  for (const std::vector<std::int64_t>& lens : std::vector<std::vector<std::int64_t>>{
+           {200, 200, 31}, {128, 200, 64}, {1, 199, 200, 200}, {0, 200, 200, 0, 200}, {140, 0, 0, 150}}) {
+    for (const Placement& from : kPlacements) {
+      for (const Placement& to : kPlacements) check_map(map, lens, 200, true, from, to);
     }
   }
 }
@@ -196,9 +225,8 @@ TEST_CASE("map rows: a sink takes every row once, by entry and index, beside a d
     std::vector<int> once(static_cast<std::size_t>(batch * capacity), 0);
     for (std::int64_t b = 0; b < batch; ++b) {
       for (std::int64_t row = 0; row < lens[static_cast<std::size_t>(b)]; ++row) {
-        const std::vector<float> x(source.at(b, row), source.at(b, row) + in);
-        REQUIRE(map.multiply(x.data(), expected.data() + (b * capacity + row) * out, 1,
-                             worker.data() + worker.layout.map_scratch));
+        const std::vector<float> y = map_alone(map, source.at(b, row), worker);
+        std::copy(y.begin(), y.end(), expected.begin() + (b * capacity + row) * out);
         once[static_cast<std::size_t>(b * capacity + row)] = 1;
       }
     }
@@ -214,7 +242,7 @@ TEST_CASE("map rows: a sink takes every row once, by entry and index, beside a d
                          .rows_per_entry = capacity,
                          .batch = batch};
         // Whole blocks, or any rows of the job's numbering.
-        const std::int64_t step = to.row_gap == 0 ? static_cast<std::int64_t>(Linear::kRowBlock) : 7;
+        const std::int64_t step = to.row_gap == 0 ? static_cast<std::int64_t>(Linear::kMostRows) : 7;
         for (std::int64_t first = (job.num_rows() - 1) / step * step; first >= 0 && job.num_rows() > 0; first -= step) {
           std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
           REQUIRE(detail::map_rows(job, first, std::min(step, job.num_rows() - first), worker.layout, worker.data()));
@@ -239,26 +267,43 @@ TEST_CASE("map rows: one source row for all, at zero strides") {
   GuardedArray<float> row(12);
   for (float& x : row) x = random.normal();
   Worker worker(map);
-  GuardedArray<float> alone(9), results(6 * 9);
-  REQUIRE(map.multiply(row.data(), alone.data(), 1, worker.data() + worker.layout.map_scratch));
+  GuardedArray<float> results(6 * 9);
+  const std::vector<float> alone = map_alone(map, row.data(), worker);
   const MapJob job{.map = &map,
                    .source = {row.data(), 0, 0, 0},
                    .destination = {results.data(), 27, 0, 9},
                    .starts = nullptr,
                    .rows_per_entry = 3,
                    .batch = 2};
-  REQUIRE(job.num_blocks() == 1);
-  REQUIRE(detail::map_block(job, 0, worker.layout, worker.data()));
+  REQUIRE(job.num_blocks(Linear::kMostRows) == 1);
+  REQUIRE(detail::map_block(job, 0, Linear::kMostRows, worker.layout, worker.data()));
   for (std::size_t m = 0; m < 6; ++m) CHECK(same_bits(results.data() + m * 9, alone.data(), 9));
 }
 
 TEST_CASE("map rows: no map or no rows, no blocks") {
   const Linear map = random_map(2, 2);
   MapJob job;
-  CHECK(job.num_blocks() == 0);
+  CHECK(job.num_blocks(Linear::kRowBlock) == 0);
   job.map = &map;
   job.batch = 3;
-  CHECK(job.num_blocks() == 0);
+  CHECK(job.num_blocks(Linear::kRowBlock) == 0);
+}
+
+TEST_CASE("map rows: blocks are large for one worker, and small enough for several to share") {
+  const Linear map = random_map(2, 2);
+  const auto rows_of = [&](std::int64_t rows, std::size_t num_jobs, std::size_t workers) {
+    const MapJob job{.map = &map, .source = {}, .destination = {}, .rows_per_entry = rows, .batch = 1};
+    const std::vector<MapJob> jobs(num_jobs, job);
+    return detail::rows_per_block(jobs, workers);
+  };
+  CHECK(rows_of(1, 1, 1) == 256);
+  CHECK(rows_of(512, 3, 1) == 256);
+  CHECK(rows_of(1024, 3, 2) == 256);  // 12 blocks
+  CHECK(rows_of(512, 3, 2) == 128);   // 12 blocks
+  CHECK(rows_of(512, 1, 2) == 64);    // 8 blocks
+  CHECK(rows_of(512, 1, 64) == 64);
+  CHECK(rows_of(0, 1, 2) == 64);
+  CHECK(detail::rows_per_block({}, 2) == 64);
 }
 
 }  // namespace attend::tests
