@@ -20,6 +20,8 @@ KernelSet make_kernel_set(std::int64_t target) {
           .pack = pack_kernels(target),
           .tile_product = tile_product_kernels(target),
           .softmax_tile = softmax_tile_kernels(target),
+          .query_lanes = query_lanes_kernels(target),
+          .few_rows = few_rows_kernels(target),
           .masked_softmax = masked_softmax_kernels(target),
           .additive_score = additive_score_kernels(target)};
 }

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "engine/kernels/additive_score.h"
+#include "engine/kernels/few_rows.h"
 #include "engine/kernels/masked_softmax.h"
 #include "engine/kernels/pack.h"
+#include "engine/kernels/query_lanes.h"
 #include "engine/kernels/softmax_tile.h"
 #include "engine/kernels/tile_product.h"
 
@@ -20,6 +22,8 @@ struct KernelSet {
   PackKernels pack;
   TileProductKernels tile_product;
   SoftmaxTileKernels softmax_tile;
+  QueryLanesKernels query_lanes;
+  FewRowsKernels few_rows;
   MaskedSoftmaxKernels masked_softmax;
   AdditiveScoreKernels additive_score;
 };

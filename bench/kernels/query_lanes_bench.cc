@@ -1,0 +1,130 @@
+// query_lanes/*: attention of few queries in the lanes, whole: packing, every step over the keys, leaving. q queries by
+// n keys of size d; heads side by side in rows of 512 numbers, as in (B, N, H * D), so that no head's rows are
+// adjacent. One head's time and FLOPs, 4 q n d. `_l3`: 32 heads of 1024 keys, one after another, 16 MiB of keys and
+// values each.
+// `_causal`: query i sees keys 0 to i.
+#include "engine/kernels/query_lanes.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "attend/target.h"
+#include "bench/benchmarks.h"
+#include "bench/support.h"
+
+namespace attend::bench {
+namespace {
+
+struct LanesCase {
+  const char* name;
+  std::size_t queries, keys, size;
+  std::size_t step;     // keys of a step
+  std::size_t batches;  // of row / size heads each
+  bool causal;
+};
+constexpr std::size_t kRow = 512;
+constexpr LanesCase kLanesCases[] = {
+    {"q8_n8_d8", 8, 8, 8, 8, 1, false},
+    {"q32_n32_d64", 32, 32, 64, 32, 1, false},
+    {"q32_n32_d64_causal", 32, 32, 64, 32, 1, true},
+    {"q16_n1024_d64", 16, 1024, 64, 128, 0, false},
+    {"q16_n1024_d64_l3", 16, 1024, 64, 128, 4, false},
+    {"q8_n512_d64", 8, 512, 64, 128, 0, false},
+    {"q32_n512_d64", 32, 512, 64, 128, 0, false},
+    {"q48_n512_d64", 48, 512, 64, 128, 0, false},
+    {"q64_n512_d64", 64, 512, 64, 128, 0, false},
+    {"q16_n512_d128", 16, 512, 128, 128, 0, false},
+};
+
+void query_lanes(benchmark::State& state, const Target& target, const LanesCase& c) {
+  const kernels::QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+  // batches 0: one head again and again.
+  const std::size_t batches = std::max<std::size_t>(c.batches, 1), heads = c.batches == 0 ? 1 : kRow / c.size;
+  const std::size_t L = (c.queries + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+  const AlignedFloats queries(batches * c.queries * kRow, 1), keys(batches * c.keys * kRow, 2);
+  const AlignedFloats values(batches * c.keys * kRow, 3), output(batches * c.queries * kRow, 4);
+  const AlignedFloats packed(c.size * L), scores(c.step * L), o(c.size * L), sums(3 * L);
+  const AlignedFloats lens_memory(L);
+  std::int32_t* lens = reinterpret_cast<std::int32_t*>(lens_memory.data());
+  const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(kRow);
+  for (auto _ : state) {
+    for (std::size_t item = 0; item < batches * heads; ++item) {
+      const std::size_t batch = item / heads, column = item % heads * c.size;
+      kernels.pack({.queries = queries.data() + batch * c.queries * kRow + column,
+                    .head_stride = 0,
+                    .row_stride = stride,
+                    .num_heads = 1,
+                    .num_queries = c.queries,
+                    .size = c.size,
+                    .scale = 0.18f,
+                    .packed = packed.data()});
+      std::fill_n(sums.data(), L, -std::numeric_limits<float>::infinity());
+      std::memset(sums.data() + L, 0, 2 * L * sizeof(float));
+      std::memset(o.data(), 0, c.size * L * sizeof(float));
+      for (std::size_t first = 0; first < c.keys; first += c.step) {
+        const std::size_t count = std::min(c.step, c.keys - first);
+        std::size_t shortest = count;
+        for (std::size_t i = 0; i < L; ++i) {
+          std::size_t len = count;
+          if (c.causal) len = i < first ? 0 : std::min(count, i + 1 - first);
+          if (i < c.queries) shortest = std::min(shortest, len);
+          lens[i] = i < c.queries ? static_cast<std::int32_t>(len) : 0;
+        }
+        const std::size_t row = (batch * c.keys + first) * kRow + column;
+        kernels.step({.queries = packed.data(),
+                      .num_lanes = L,
+                      .size = c.size,
+                      .value_size = c.size,
+                      .keys = keys.data() + row,
+                      .keys_stride = stride,
+                      .values = values.data() + row,
+                      .values_stride = stride,
+                      .num_keys = count,
+                      .shortest = shortest,
+                      .lens = lens,
+                      .scores = scores.data(),
+                      .lane_max = sums.data(),
+                      .lane_sum = sums.data() + L,
+                      .lane_lost = sums.data() + 2 * L,
+                      .accumulators = o.data()});
+      }
+      kernels.leave({.accumulators = o.data(),
+                     .lane_sum = sums.data() + L,
+                     .lane_lost = sums.data() + 2 * L,
+                     .num_heads = 1,
+                     .num_queries = c.queries,
+                     .value_size = c.size,
+                     .num_lanes = L,
+                     .output = output.data() + batch * c.queries * kRow + column,
+                     .head_stride = 0,
+                     .row_stride = stride,
+                     .divide = true});
+    }
+    benchmark::ClobberMemory();
+  }
+  const double items = static_cast<double>(batches * heads);
+  const double pairs =
+      static_cast<double>(c.queries) * (c.causal ? 0.5 * static_cast<double>(c.keys + 1) : static_cast<double>(c.keys));
+  state.counters["head"] = seconds_each(items);
+  count_flops(state, items * 4 * pairs * static_cast<double>(c.size), target);
+}
+
+}  // namespace
+
+void register_query_lanes_benchmarks() {
+  for (const LanesCase& c : kLanesCases) {
+    for (const Target& target : Target::available()) {
+      register_case(std::string("query_lanes/") + c.name, target.name(),
+                    [target, &c](benchmark::State& state) { query_lanes(state, target, c); });
+    }
+  }
+}
+
+}  // namespace attend::bench

@@ -1,0 +1,318 @@
+// Few queries against keys and values where they lie, see few_rows.h.
+#if defined(ATTEND_KERNELS_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_FEW_ROWS_INL_H_
+#undef ATTEND_KERNELS_FEW_ROWS_INL_H_
+#else
+#define ATTEND_KERNELS_FEW_ROWS_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/kernels/few_rows.h"
+#include "engine/kernels/panel-inl.h"
+#include "engine/kernels/tile_product.h"
+#include "engine/simd/tail-inl.h"
+#include "engine/simd/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+// Rows that follow each other, or nearly. They are prefetched 8 rows ahead, which is 4 KiB for size 128. Of rows with
+// other heads' between them, the hardware follows several at a time if the caller walks head after head: dots gain by 4
+// rows ahead, pooling by none; with strides of 4 KiB all of these lie in the same sets of L1, and 8 rows ahead lose.
+// 4 rows, size 128, from L3, GB/s with none, 4, 8, 16 rows ahead (few_rows/decode_*_block16/AVX3; 28.2 is all there
+// is):
+//     dots  (B, H, N, D)   17.6  25.4  26.6  26.0       (B, N, H * D)   22.1  25.9  22.1  21.1
+//     pool  (B, H, N, D)   23.3  25.6  26.8  26.7       (B, N, H * D)   26.3  25.0  24.1  22.3
+HWY_INLINE bool IsDense(std::ptrdiff_t stride, std::size_t size) {
+  return stride < 2 * static_cast<std::ptrdiff_t>(size);
+}
+
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+// Dot products are summed in lanes, four to a group: 4 groups with 32 registers, 2 with 16.
+static constexpr std::size_t kDotGroups = kVectorsPerPanel;
+
+// In each 128-bit block: what that block of a, b, c and e adds up to.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V SumsOfBlocks(D d, V a, V b, V c, V e) {
+  const hn::Repartition<uint64_t, D> pairs;
+  const auto ab = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  return hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
+                 hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
+}
+
+// to[4 g + i] = sum of the blocks of group g's vector. A tree of additions, the same for every sum.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void StoreSums(D d, V g0, V g1, V g2, V g3, float* HWY_RESTRICT to) {
+  constexpr std::size_t kLanes = hn::MaxLanes(D());
+  static_assert(kLanes == 4 || (kLanes == 8 && kDotGroups == 2) || (kLanes == 16 && kDotGroups == 4));
+  if constexpr (kLanes == 4) {
+    hn::Store(g0, d, to);
+    hn::Store(g1, d, to + 4);
+    if constexpr (kDotGroups > 2) {
+      hn::Store(g2, d, to + 8);
+      hn::Store(g3, d, to + 12);
+    }
+  } else if constexpr (kLanes == 8) {
+    hn::Store(hn::Add(hn::ConcatLowerLower(d, g1, g0), hn::ConcatUpperUpper(d, g1, g0)), d, to);
+  } else {
+    const V g02 = hn::Add(hn::ConcatLowerLower(d, g2, g0), hn::ConcatUpperUpper(d, g2, g0));  // 0 0 2 2
+    const V g13 = hn::Add(hn::ConcatLowerLower(d, g3, g1), hn::ConcatUpperUpper(d, g3, g1));  // 1 1 3 3
+    hn::Store(hn::Add(hn::OddEvenBlocks(g13, g02), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(g02, g13))), d, to);
+  }
+}
+
+// kRows queries by 4 kDotGroups / kRows keys; keys beyond num_keys are the last one again, and not stored. The
+// accumulators are what latency wants (16, or 8 with 16 registers), and one reduction ends them all: with 16 lanes 45
+// instructions for 16 sums.
+template <std::size_t kRows, class D>
+HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::size_t key, std::size_t first,
+                         std::size_t size) {
+  using V = hn::Vec<D>;
+  constexpr std::size_t kKeyGroups = kDotGroups / kRows;
+  const std::size_t lanes = hn::Lanes(d);
+  const std::size_t num_keys = std::min(4 * kKeyGroups, args.num_keys - key);
+  const float* q[4];
+  for (std::size_t r = 0; r < kRows; ++r) {
+    q[r] = args.queries + static_cast<std::ptrdiff_t>(row + r) * args.queries_stride + first;
+  }
+  const float* keys[16];
+  for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
+    keys[j] = args.keys + static_cast<std::ptrdiff_t>(key + std::min(j, num_keys - 1)) * args.keys_stride + first;
+  }
+  const V zero = hn::Zero(d);
+  V a0 = zero, a1 = zero, a2 = zero, a3 = zero, b0 = zero, b1 = zero, b2 = zero, b3 = zero;
+  V c0 = zero, c1 = zero, c2 = zero, c3 = zero, e0 = zero, e1 = zero, e2 = zero, e3 = zero;
+// Group g: query g / kKeyGroups, keys 4 (g % kKeyGroups) to + 3. The compiler loads each vector once.
+#define ATTEND_GROUP(g, s0, s1, s2, s3)                     \
+  if constexpr (g < kDotGroups) {                           \
+    constexpr std::size_t kFirst = 4 * (g % kKeyGroups);    \
+    const V query = load(q[g / kKeyGroups] + k);            \
+    s0 = hn::MulAdd(query, load(keys[kFirst] + k), s0);     \
+    s1 = hn::MulAdd(query, load(keys[kFirst + 1] + k), s1); \
+    s2 = hn::MulAdd(query, load(keys[kFirst + 2] + k), s2); \
+    s3 = hn::MulAdd(query, load(keys[kFirst + 3] + k), s3); \
+  }
+#define ATTEND_GROUPS             \
+  ATTEND_GROUP(0, a0, a1, a2, a3) \
+  ATTEND_GROUP(1, b0, b1, b2, b3) \
+  ATTEND_GROUP(2, c0, c1, c2, c3) \
+  ATTEND_GROUP(3, e0, e1, e2, e3)
+  std::size_t k = 0;
+  {
+    const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
+    const std::ptrdiff_t ahead = (IsDense(args.keys_stride, args.size) ? 8 : 4) * args.keys_stride;
+    for (; k + lanes <= size; k += lanes) {
+      for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) hwy::Prefetch(keys[j] + k + ahead);
+      ATTEND_GROUPS
+    }
+  }
+  if (k < size) {
+    const auto load = [d, left = size - k](const float* p) HWY_ATTR { return simd::LoadTail(d, p, left); };
+    ATTEND_GROUPS
+  }
+#undef ATTEND_GROUPS
+#undef ATTEND_GROUP
+
+  HWY_ALIGN float sums[4 * kDotGroups];
+  StoreSums(d, SumsOfBlocks(d, a0, a1, a2, a3), SumsOfBlocks(d, b0, b1, b2, b3), SumsOfBlocks(d, c0, c1, c2, c3),
+            SumsOfBlocks(d, e0, e1, e2, e3), sums);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const float* from = sums + r * 4 * kKeyGroups;
+    float* to = args.scores + static_cast<std::ptrdiff_t>(row + r) * args.scores_stride + key;
+    if (first > 0) {
+      for (std::size_t j = 0; j < num_keys; ++j) to[j] += from[j];
+    } else if (num_keys == 4 * kKeyGroups) {
+      std::memcpy(to, from, sizeof(float) * 4 * kKeyGroups);
+    } else {
+      std::memcpy(to, from, sizeof(float) * num_keys);
+    }
+  }
+}
+
+// All keys in [key, key + num_keys) for kRows rows.
+template <std::size_t kRows, class D>
+HWY_INLINE void DotKeys(D d, const DotRowsArgs& args, std::size_t row, std::size_t key, std::size_t end,
+                        std::size_t first, std::size_t size) {
+  for (; key < end; key += 4 * kDotGroups / kRows) DotBlock<kRows>(d, args, row, key, first, size);
+}
+
+template <class D>
+void DotRows(D d, const DotRowsArgs& args) {
+  constexpr std::size_t kKeys = 4 * kDotGroups;
+  // As in tile_product.h; the terms of a lane.
+  const std::size_t block = kInnerBlock * hn::Lanes(d);
+  for (std::size_t first = 0; first == 0 || first < args.size; first += block) {
+    const std::size_t size = std::min(block, args.size - first);
+    for (std::size_t key = 0; key < args.num_keys; key += kKeys) {
+      const std::size_t end = std::min(args.num_keys, key + kKeys);
+      std::size_t row = 0;
+      if constexpr (kDotGroups == 4) {
+        for (; row + 4 <= args.num_rows; row += 4) DotKeys<4>(d, args, row, key, end, first, size);
+      }
+      for (; row + 2 <= args.num_rows; row += 2) DotKeys<2>(d, args, row, key, end, first, size);
+      if (row < args.num_rows) DotKeys<1>(d, args, row, key, end, first, size);
+    }
+  }
+}
+#else
+// One sum at a time.
+template <class D>
+void DotRows(D d, const DotRowsArgs& args) {
+  using V = hn::Vec<D>;
+  const std::size_t lanes = hn::Lanes(d), block = kInnerBlock * lanes;
+  for (std::size_t key = 0; key < args.num_keys; ++key) {
+    const float* keys = args.keys + static_cast<std::ptrdiff_t>(key) * args.keys_stride;
+    for (std::size_t row = 0; row < args.num_rows; ++row) {
+      const float* query = args.queries + static_cast<std::ptrdiff_t>(row) * args.queries_stride;
+      float score = 0.0f;
+      for (std::size_t first = 0; first < args.size; first += block) {
+        const std::size_t end = std::min(args.size, first + block);
+        V sum = hn::Zero(d);
+        std::size_t k = first;
+        for (; k + lanes <= end; k += lanes) sum = hn::MulAdd(hn::LoadU(d, query + k), hn::LoadU(d, keys + k), sum);
+        if (k < end) sum = hn::MulAdd(simd::LoadTail(d, query + k, end - k), simd::LoadTail(d, keys + k, end - k), sum);
+        score += hn::GetLane(hn::SumOfLanes(d, sum));
+      }
+      args.scores[static_cast<std::ptrdiff_t>(row) * args.scores_stride + static_cast<std::ptrdiff_t>(key)] = score;
+    }
+  }
+}
+#endif  // ATTEND_TRANSPOSES_IN_REGISTERS
+
+// Rows of o in registers at a time: 4 x 4 vectors of them, 4 of a value and a broadcast, or 2 x 4 with 16 registers.
+static constexpr std::size_t kPoolRows = kVectorsPerPanel;
+
+// kRows rows of o, kVectors vectors of columns from `column`, values [first, end). Sums begin at zero and run in the
+// order of the values whatever kRows and kVectors are. left: columns of the last vector.
+template <std::size_t kRows, std::size_t kVectors, class D>
+HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::size_t column, std::size_t left,
+                          std::size_t first, std::size_t end) {
+  using V = hn::Vec<D>;
+  static_assert(kRows <= 4 && (kVectors == 1 || kVectors == 4));
+  const std::size_t lanes = hn::Lanes(d);
+  const V zero = hn::Zero(d);
+  V a0 = zero, a1 = zero, a2 = zero, a3 = zero, b0 = zero, b1 = zero, b2 = zero, b3 = zero;
+  V c0 = zero, c1 = zero, c2 = zero, c3 = zero, e0 = zero, e1 = zero, e2 = zero, e3 = zero;
+  const float* pa = args.p + static_cast<std::ptrdiff_t>(row) * args.p_stride;
+  const float* pb = kRows > 1 ? pa + args.p_stride : pa;
+  const float* pc = kRows > 2 ? pb + args.p_stride : pa;
+  const float* pe = kRows > 3 ? pc + args.p_stride : pa;
+  const std::int32_t* lens = args.lens + row;
+  const std::size_t la = static_cast<std::size_t>(lens[0]), lb = kRows > 1 ? static_cast<std::size_t>(lens[1]) : la;
+  const std::size_t lc = kRows > 2 ? static_cast<std::size_t>(lens[2]) : la;
+  const std::size_t le = kRows > 3 ? static_cast<std::size_t>(lens[3]) : la;
+  const std::size_t common = std::min(end, std::min(std::min(la, lb), std::min(lc, le)));
+  const std::size_t longest = std::min(end, std::max(std::max(la, lb), std::max(lc, le)));
+
+  const float* HWY_RESTRICT value = args.values + static_cast<std::ptrdiff_t>(first) * args.values_stride + column;
+  const std::ptrdiff_t ahead = IsDense(args.values_stride, args.value_size) ? 8 * args.values_stride : 0;
+  V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
+  const auto load = [&]() HWY_ATTR {
+    for (std::size_t i = 0; i < kVectors; ++i) hwy::Prefetch(value + ahead + i * lanes);
+    if constexpr (kVectors == 1) {
+      v0 = left == lanes ? hn::LoadU(d, value) : simd::LoadTail(d, value, left);
+    } else {
+      v0 = hn::LoadU(d, value);
+      v1 = hn::LoadU(d, value + lanes);
+      v2 = hn::LoadU(d, value + 2 * lanes);
+      v3 = hn::LoadU(d, value + 3 * lanes);
+    }
+    value += args.values_stride;
+  };
+#define ATTEND_ROW(row_index, p, o0, o1, o2, o3) \
+  if constexpr (kRows > row_index) {             \
+    const V weight = hn::Set(d, p[j]);           \
+    o0 = hn::MulAdd(weight, v0, o0);             \
+    if constexpr (kVectors > 1) {                \
+      o1 = hn::MulAdd(weight, v1, o1);           \
+      o2 = hn::MulAdd(weight, v2, o2);           \
+      o3 = hn::MulAdd(weight, v3, o3);           \
+    }                                            \
+  }
+  std::size_t j = first;
+  for (; j < common; ++j) {
+    load();
+    ATTEND_ROW(0, pa, a0, a1, a2, a3)
+    ATTEND_ROW(1, pb, b0, b1, b2, b3)
+    ATTEND_ROW(2, pc, c0, c1, c2, c3)
+    ATTEND_ROW(3, pe, e0, e1, e2, e3)
+  }
+  for (; j < longest; ++j) {
+    load();
+    if (j < la) {
+      ATTEND_ROW(0, pa, a0, a1, a2, a3)
+    }
+    if (j < lb) {
+      ATTEND_ROW(1, pb, b0, b1, b2, b3)
+    }
+    if (j < lc) {
+      ATTEND_ROW(2, pc, c0, c1, c2, c3)
+    }
+    if (j < le) {
+      ATTEND_ROW(3, pe, e0, e1, e2, e3)
+    }
+  }
+#undef ATTEND_ROW
+
+  float* HWY_RESTRICT o = args.accumulators + static_cast<std::ptrdiff_t>(row) * args.accumulators_stride + column;
+#define ATTEND_ROW(row_index, o0, o1, o2, o3)                               \
+  if constexpr (kRows > row_index) {                                        \
+    hn::Store(hn::Add(o0, hn::Load(d, o)), d, o);                           \
+    if constexpr (kVectors > 1) {                                           \
+      hn::Store(hn::Add(o1, hn::Load(d, o + lanes)), d, o + lanes);         \
+      hn::Store(hn::Add(o2, hn::Load(d, o + 2 * lanes)), d, o + 2 * lanes); \
+      hn::Store(hn::Add(o3, hn::Load(d, o + 3 * lanes)), d, o + 3 * lanes); \
+    }                                                                       \
+    o += args.accumulators_stride;                                          \
+  }
+  ATTEND_ROW(0, a0, a1, a2, a3)
+  ATTEND_ROW(1, b0, b1, b2, b3)
+  ATTEND_ROW(2, c0, c1, c2, c3)
+  ATTEND_ROW(3, e0, e1, e2, e3)
+#undef ATTEND_ROW
+}
+
+// All columns of kRows rows.
+template <std::size_t kRows, class D>
+HWY_INLINE void PoolColumns(D d, const PoolRowsArgs& args, std::size_t row, std::size_t first, std::size_t end) {
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t column = 0;
+  for (; column + 4 * lanes <= args.value_size; column += 4 * lanes) {
+    PoolBlock<kRows, 4>(d, args, row, column, lanes, first, end);
+  }
+  for (; column < args.value_size; column += lanes) {
+    PoolBlock<kRows, 1>(d, args, row, column, std::min(lanes, args.value_size - column), first, end);
+  }
+}
+
+template <class D>
+void PoolRows(D d, const PoolRowsArgs& args) {
+  for (std::size_t first = 0; first < args.num_values; first += kInnerBlock) {
+    const std::size_t end = std::min(args.num_values, first + kInnerBlock);
+    std::size_t row = 0;
+    if constexpr (kPoolRows == 4) {
+      for (; row + 4 <= args.num_rows; row += 4) PoolColumns<4>(d, args, row, first, end);
+    }
+    for (; row + 2 <= args.num_rows; row += 2) PoolColumns<2>(d, args, row, first, end);
+    if (row < args.num_rows) PoolColumns<1>(d, args, row, first, end);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,54 @@
+// Attention of one query, or a handful (decoding): bound by reading keys and values once, so these read them where they
+// lie, in order, for all queries at a time.
+//
+//     dots:  scores[r][j] = sum_k queries[r][k] keys[j][k]
+//     pool:  o[r][n]     += sum_j p[r][j] values[j][n]        j < lens[r]
+//
+// Made to be called for few keys at a time: where several key-value heads lie side by side in one row, a block of keys
+// of one head, then the same keys of the next.
+//
+// A score depends on its query and key alone, and what is added to a row of o on its p, its length and the values of
+// the call: never on the other rows.
+#ifndef ATTEND_KERNELS_FEW_ROWS_H_
+#define ATTEND_KERNELS_FEW_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace attend::kernels {
+
+struct DotRowsArgs {
+  const float* queries;           // row r at queries + r * queries_stride, size elements, scaled
+  std::ptrdiff_t queries_stride;  // elements, any
+  std::size_t num_rows;
+  const float* keys;           // key j at keys + j * keys_stride
+  std::ptrdiff_t keys_stride;  // elements, any
+  std::size_t num_keys;
+  std::size_t size;              // D
+  float* scores;                 // scores[r * scores_stride + j] are written exactly
+  std::ptrdiff_t scores_stride;  // elements, any
+};
+
+struct PoolRowsArgs {
+  const float* p;  // p[r * p_stride + j]
+  std::ptrdiff_t p_stride;
+  std::size_t num_rows;
+  const std::int32_t* lens;  // per row, 0 <= lens[r] <= num_values; values from there on are not added: 0 * inf is NaN
+  const float* values;       // value j at values + j * values_stride
+  std::ptrdiff_t values_stride;
+  std::size_t num_values;
+  std::size_t value_size;              // Dv
+  float* accumulators;                 // row r at accumulators + r * accumulators_stride, aligned, whole vectors
+  std::ptrdiff_t accumulators_stride;  // elements, a multiple of the lanes
+};
+
+struct FewRowsKernels {
+  void (*dots)(const DotRowsArgs&);
+  void (*pool)(const PoolRowsArgs&);
+};
+
+FewRowsKernels few_rows_kernels(std::int64_t target);
+
+}  // namespace attend::kernels
+
+#endif  // ATTEND_KERNELS_FEW_ROWS_H_

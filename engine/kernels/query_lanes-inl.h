@@ -1,0 +1,442 @@
+// Attention with queries in the lanes, see query_lanes.h. Both products are one loop over registers, LaneRows.
+#if defined(ATTEND_KERNELS_QUERY_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_QUERY_LANES_INL_H_
+#undef ATTEND_KERNELS_QUERY_LANES_INL_H_
+#else
+#define ATTEND_KERNELS_QUERY_LANES_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "engine/kernels/panel-inl.h"
+#include "engine/kernels/query_lanes.h"
+#include "engine/kernels/tile_product.h"
+#include "engine/simd/exp2-inl.h"
+#include "engine/simd/math-inl.h"
+#include "engine/simd/tail-inl.h"
+#include "engine/simd/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+// c[i][lane] (+)= sum_k a[i][k] b[k][lane], both products.
+struct LaneProduct {
+  const float* a;  // keys: element k of row i at a + i * a_stride + k; values: at a + i + k * a_stride
+  std::ptrdiff_t a_stride;
+  std::size_t num_rows;
+  const float* b;  // row k at b + k * num_lanes, aligned
+  std::size_t inner;
+  std::size_t common;        // values: terms that count for every lane; from there on, term k counts where lens > k
+  const std::int32_t* lens;  // values: per lane
+  std::size_t num_lanes;
+  float* c;  // row i at c + i * num_lanes, aligned
+  const float* then =
+      nullptr;  // keys: the values, row i at then + i * then_stride, whose first lines will be wanted next
+  std::ptrdiff_t then_stride = 0;
+};
+
+// Into L2 but not L1, where the compiler can say so.
+HWY_INLINE void PrefetchFar(const float* p) {
+#if HWY_COMPILER_GCC
+  __builtin_prefetch(p, /*write=*/0, /*locality=*/2);
+#else
+  hwy::Prefetch(p);
+#endif
+}
+
+// Rows of a that are in registers at a time, for the number of vectors of lanes: 16, 8 x 2 or 8 x 3 sums with 32
+// registers, 12 or 6 x 2 with 16. With one vector every multiplication loads what it broadcasts, and two loads a cycle
+// are all there are. 24 x 1, 12 x 1, 12 x 2 and 6 x 4 were no faster on AVX3; 8 and 16 divide the usual sizes.
+template <std::size_t kVectors>
+constexpr std::size_t LaneRowsPerStep() {
+  if (kVectorsPerPanel > 2) return kVectors == 1 ? 16 : 8;
+  return kVectors == 1 ? 12 : 6;
+}
+static constexpr std::size_t kMostLaneVectors = kVectorsPerPanel > 2 ? 3 : 2;
+
+// Block [first, first + inner) of the sums of rows [row, row + kRows) and kVectors vectors of lanes from `lane`. Sums
+// of a block begin at zero and run in the order of k whatever kRows and kVectors are.
+template <bool kValues, std::size_t kRows, std::size_t kVectors, class D>
+HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t lane, std::size_t first,
+                         std::size_t inner, bool add) {
+  using V = hn::Vec<D>;
+  static_assert(kRows <= 16 && kVectors <= 3 && kRows * kVectors <= 24);
+  const std::size_t lanes = hn::Lanes(d);
+  // Four rows of keys share a base, so that base + {0, 1, 2, 3} * stride needs few registers.
+  const std::ptrdiff_t stride = p.a_stride, stride3 = 3 * stride;
+  const float* a0 = kValues ? p.a + static_cast<std::ptrdiff_t>(first) * stride + row
+                            : p.a + static_cast<std::ptrdiff_t>(row) * stride + first;
+  const float* a4 = kValues || kRows <= 4 ? a0 : a0 + 4 * stride;
+  const float* a8 = kValues || kRows <= 8 ? a0 : a0 + 8 * stride;
+  const float* a12 = kValues || kRows <= 12 ? a0 : a0 + 12 * stride;
+  const float* HWY_RESTRICT b = p.b + first * p.num_lanes + lane;
+
+  const V zero = hn::Zero(d);
+  V c0 = zero, c1 = zero, c2 = zero, c3 = zero, c4 = zero, c5 = zero, c6 = zero, c7 = zero;
+  V c8 = zero, c9 = zero, c10 = zero, c11 = zero, c12 = zero, c13 = zero, c14 = zero, c15 = zero;
+  V c16 = zero, c17 = zero, c18 = zero, c19 = zero, c20 = zero, c21 = zero, c22 = zero, c23 = zero;
+#define ATTEND_ALL_LANE_SUMS(step)                                                                                    \
+  step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7) step(8) step(9) step(10) step(11) step(12) step(13) \
+      step(14) step(15) step(16) step(17) step(18) step(19) step(20) step(21) step(22) step(23)
+  // The element of sum i's row, at the present k.
+  const auto element = [&](std::size_t i) HWY_ATTR {
+    const std::size_t r = i / kVectors;
+    if constexpr (kValues) return hn::Set(d, a0[r]);
+    const float* base = r < 4 ? a0 : r < 8 ? a4 : r < 12 ? a8 : a12;
+    return hn::Set(d, r % 4 == 0 ? *base : r % 4 == 1 ? base[stride] : r % 4 == 2 ? base[2 * stride] : base[stride3]);
+  };
+  V b0 = zero, b1 = zero, b2 = zero;
+  const auto load = [&]() HWY_ATTR {
+    b0 = hn::Load(d, b);
+    if constexpr (kVectors > 1) b1 = hn::Load(d, b + lanes);
+    if constexpr (kVectors > 2) b2 = hn::Load(d, b + 2 * lanes);
+  };
+  const auto advance = [&]() HWY_ATTR {
+    b += p.num_lanes;
+    const std::ptrdiff_t by = kValues ? stride : 1;
+    a0 += by;
+    if constexpr (!kValues && kRows > 4) a4 += by;
+    if constexpr (!kValues && kRows > 8) a8 += by;
+    if constexpr (!kValues && kRows > 12) a12 += by;
+  };
+#define ATTEND_PICK(i) (i % kVectors == 0 ? b0 : i % kVectors == 1 ? b1 : b2)
+
+  const auto step = [&]() HWY_ATTR {
+    load();
+#define ATTEND_STEP(i) \
+  if constexpr (i < kRows * kVectors) c##i = hn::MulAdd(element(i), ATTEND_PICK(i), c##i);
+    ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
+#undef ATTEND_STEP
+    advance();
+  };
+  // Rows of several heads are too far apart for the hardware to follow, so that lines are fetched here: of keys, those
+  // of the next rows while these are multiplied, and the first of each value; of values, the line to the right, one
+  // step of rows ahead, and 8 keys further down, since with a stride of 2 KiB what came for the next rows has left L1
+  // again. 16 queries, 1024 keys, size 64, stride 512, GFLOPS without, with all but the last, and with it: 70, 92, 105
+  // from L2, 64, 86, 96 from L3 (query_lanes/q16_n1024_d64*/AVX3).
+  const std::size_t common = kValues ? std::min(inner, std::max(p.common, first) - first) : inner;
+  std::size_t k = 0;
+  if constexpr (kValues) {
+    const std::size_t ahead = row + kRows < p.num_rows ? kRows : 0;
+    for (; k < common; ++k) {
+      PrefetchFar(a0 + ahead);
+      hwy::Prefetch(a0 + 8 * stride);
+      step();
+    }
+  } else if (lane == 0) {
+    const std::size_t rows_ahead = std::min<std::size_t>(16, p.num_rows - row - kRows);
+    const std::size_t lines = std::min(inner, rows_ahead * ((inner + 15) / 16));
+    const float* column = a0 + static_cast<std::ptrdiff_t>(kRows) * stride;
+    const float* line = column;
+    std::size_t left = rows_ahead;
+    if (first == 0)
+      for (std::size_t r = 0; r < kRows; ++r)
+        hwy::Prefetch(p.then + static_cast<std::ptrdiff_t>(row + r) * p.then_stride);
+    for (; k < lines; ++k) {
+      PrefetchFar(line);
+      line += stride;
+      if (--left == 0) {
+        left = rows_ahead;
+        line = column += 16;
+      }
+      step();
+    }
+  }
+  for (; k < common; ++k) step();
+  if constexpr (kValues) {
+    const hn::RebindToSigned<D> di;
+    for (; k < inner; ++k) {
+      // p is 0 where the lane does not see the value, but 0 * inf and 0 * NaN are NaN.
+      const hn::Vec<decltype(di)> at = hn::Set(di, static_cast<std::int32_t>(first + k));
+      const std::int32_t* lens = p.lens + lane;
+      const hn::Mask<D> m0 = hn::RebindMask(d, hn::Gt(hn::Load(di, lens), at));
+      const hn::Mask<D> m1 = kVectors > 1 ? hn::RebindMask(d, hn::Gt(hn::Load(di, lens + lanes), at)) : m0;
+      const hn::Mask<D> m2 = kVectors > 2 ? hn::RebindMask(d, hn::Gt(hn::Load(di, lens + 2 * lanes), at)) : m0;
+      load();
+#define ATTEND_STEP(i)                                                               \
+  if constexpr (i < kRows * kVectors) {                                              \
+    const hn::Mask<D> seen = i % kVectors == 0 ? m0 : i % kVectors == 1 ? m1 : m2;   \
+    c##i = hn::IfThenElse(seen, hn::MulAdd(element(i), ATTEND_PICK(i), c##i), c##i); \
+  }
+      ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
+#undef ATTEND_STEP
+      advance();
+    }
+  }
+
+#define ATTEND_STEP(i)                                                                  \
+  if constexpr (i < kRows * kVectors) {                                                 \
+    float* to = p.c + (row + i / kVectors) * p.num_lanes + lane + i % kVectors * lanes; \
+    if (add) c##i = hn::Add(c##i, hn::Load(d, to));                                     \
+    hn::Store(c##i, d, to);                                                             \
+  }
+  ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
+#undef ATTEND_STEP
+#undef ATTEND_PICK
+#undef ATTEND_ALL_LANE_SUMS
+}
+
+// All rows from `row` on, kRows at a time, what is left in halves.
+template <bool kValues, std::size_t kRows, std::size_t kVectors, class D>
+HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, std::size_t row, std::size_t lane, std::size_t first,
+                             std::size_t inner, bool add) {
+  for (; row + kRows <= p.num_rows; row += kRows)
+    LaneRows<kValues, kRows, kVectors>(d, p, row, lane, first, inner, add);
+  if constexpr (kRows > 1) {
+    if (row < p.num_rows) LaneRowsFrom<kValues, kRows / 2, kVectors>(d, p, row, lane, first, inner, add);
+  }
+}
+
+template <bool kValues, std::size_t kVectors, class D>
+HWY_NOINLINE void LaneColumns(D d, const LaneProduct& p, std::size_t lane) {
+  for (std::size_t first = 0; first == 0 || first < p.inner; first += kInnerBlock) {
+    LaneRowsFrom<kValues, LaneRowsPerStep<kVectors>(), kVectors>(
+        d, p, 0, lane, first, std::min(kInnerBlock, p.inner - first), kValues || first > 0);
+  }
+}
+
+template <bool kValues, class D>
+HWY_INLINE void MultiplyLanes(D d, const LaneProduct& p) {
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t lane = 0; lane < p.num_lanes;) {
+    const std::size_t left = (p.num_lanes - lane) / lanes;
+    const std::size_t vectors = left == 4 ? 2 : std::min(kMostLaneVectors, left);  // 2 + 2, not 3 + 1
+    switch (vectors) {
+      case 1:
+        LaneColumns<kValues, 1>(d, p, lane);
+        break;
+      case 2:
+        LaneColumns<kValues, 2>(d, p, lane);
+        break;
+      default:
+        if constexpr (kMostLaneVectors > 2) LaneColumns<kValues, 3>(d, p, lane);
+        break;
+    }
+    lane += vectors * lanes;
+  }
+}
+
+// m moves only when a step's maximum exceeds it by more than this many exponents, see softmax_tile-inl.h.
+static constexpr float kLaneMaxRise = 12.0f;
+
+// The larger of a score and a maximum; a NaN score is dropped or stays, both will do.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V LaneMax(D d, const float* scores, std::size_t num_lanes, std::size_t num_keys, V max) {
+  // Four maxima for the latency of four cycles.
+  V max1 = max, max2 = max, max3 = max;
+  std::size_t j = 0;
+  for (; j + 4 <= num_keys; j += 4, scores += 4 * num_lanes) {
+    max = hn::Max(hn::Load(d, scores), max);
+    max1 = hn::Max(hn::Load(d, scores + num_lanes), max1);
+    max2 = hn::Max(hn::Load(d, scores + 2 * num_lanes), max2);
+    max3 = hn::Max(hn::Load(d, scores + 3 * num_lanes), max3);
+  }
+  for (; j < num_keys; ++j, scores += num_lanes) max = hn::Max(hn::Load(d, scores), max);
+  return hn::Max(hn::Max(max, max1), hn::Max(max2, max3));
+}
+
+// Scores become p, and their sums are added to sum - lost: in fours from the first key on, so that keys beyond a lane's
+// own, whose p is 0, leave its sum as it is wherever num_keys ends. kFar: m is too large for Exp2Shifted and s - m is
+// formed after all; rounding that is no worse than the rounding of such a score.
+template <bool kFar, class D, class V = hn::Vec<D>>
+HWY_INLINE void LaneExps(D d, float* HWY_RESTRICT scores, std::size_t num_lanes, std::size_t num_keys, V m, V& sum,
+                         V& lost) {
+  V subtracted = hn::Zero(d);
+  if constexpr (kFar) {
+    const hn::Mask<D> far = hn::Gt(hn::Abs(m), hn::Set(d, simd::kExp2MostShift));
+    subtracted = hn::IfThenElseZero(far, m);
+    m = hn::IfThenElse(far, hn::Zero(d), m);
+  }
+  const V shift = hn::Sub(hn::Set(d, simd::kExp2Magic), m);
+  const V low = hn::Sub(m, hn::Set(d, 126.0f));
+  const auto exp2 = [&](float* at) HWY_ATTR {
+    V s = hn::Load(d, at);
+    if constexpr (kFar) s = hn::Sub(s, subtracted);
+    const V p = simd::Exp2Shifted(d, s, shift, low);
+    hn::Store(p, d, at);
+    return p;
+  };
+  std::size_t j = 0;
+  for (; j + 4 <= num_keys; j += 4, scores += 4 * num_lanes) {
+    const V p0 = exp2(scores), p1 = exp2(scores + num_lanes);
+    const V p2 = exp2(scores + 2 * num_lanes), p3 = exp2(scores + 3 * num_lanes);
+    simd::CompensatedAdd(d, hn::Add(hn::Add(p0, p1), hn::Add(p2, p3)), sum, lost);
+  }
+  if (j == num_keys) return;
+  V rest = exp2(scores);
+  if (j + 1 < num_keys) rest = hn::Add(rest, exp2(scores + num_lanes));
+  if (j + 2 < num_keys) rest = hn::Add(rest, exp2(scores + 2 * num_lanes));
+  simd::CompensatedAdd(d, rest, sum, lost);
+}
+
+// The softmax of one vector of lanes: moves m if it must, rescales l and o by 2^(m - m'), and turns scores into p.
+template <class D>
+HWY_INLINE void LaneSoftmax(D d, const LanesArgs& args, std::size_t lane) {
+  using V = hn::Vec<D>;
+  const hn::RebindToSigned<D> di;
+  const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const std::size_t L = args.num_lanes;
+  float* HWY_RESTRICT scores = args.scores + lane;
+  V max = LaneMax(d, scores, L, args.shortest, lowest);
+  const auto lens = hn::Load(di, args.lens + lane);
+  for (std::size_t j = args.shortest; j < args.num_keys; ++j) {
+    const hn::Mask<D> seen = hn::RebindMask(d, hn::Gt(lens, hn::Set(di, static_cast<std::int32_t>(j))));
+    const V s = hn::IfThenElse(seen, hn::Load(d, scores + j * L), lowest);
+    hn::Store(s, d, scores + j * L);
+    max = hn::Max(s, max);
+  }
+
+  V m = hn::Load(d, args.lane_max + lane);
+  V sum = hn::Load(d, args.lane_sum + lane), lost = hn::Load(d, args.lane_lost + lane);
+  const hn::Mask<D> moves = hn::Gt(max, hn::Add(m, hn::Set(d, kLaneMaxRise)));  // false for NaN
+  if (!hn::AllFalse(d, moves)) {
+    const V before = m;
+    m = hn::IfThenElse(moves, hn::Round(max), m);
+    hn::Store(m, d, args.lane_max + lane);
+    // While m is -inf, l and o hold nothing but zeros (or NaN), which any factor leaves as they are.
+    const hn::Mask<D> scaled = hn::And(moves, hn::Gt(before, lowest));
+    if (!hn::AllFalse(d, scaled)) {
+      const V one = hn::Set(d, 1.0f);
+      const V factor = hn::IfThenElse(
+          scaled, simd::Exp2Shifted(d, hn::Sub(before, m), hn::Set(d, simd::kExp2Magic), hn::Set(d, -126.0f)), one);
+      sum = hn::Mul(sum, factor);
+      lost = hn::Mul(lost, factor);
+      float* HWY_RESTRICT o = args.accumulators + lane;
+      for (std::size_t n = 0; n < args.value_size; ++n, o += L) hn::Store(hn::Mul(hn::Load(d, o), factor), d, o);
+    }
+  }
+
+  // Lanes that have seen nothing but -inf: their p are 2^-inf = 0 with any finite m.
+  m = hn::IfThenZeroElse(hn::Eq(m, lowest), m);
+  if (HWY_LIKELY(hn::AllTrue(d, hn::Le(hn::Abs(m), hn::Set(d, simd::kExp2MostShift))))) {
+    LaneExps<false>(d, scores, L, args.num_keys, m, sum, lost);
+  } else {
+    LaneExps<true>(d, scores, L, args.num_keys, m, sum, lost);
+  }
+  hn::Store(sum, d, args.lane_sum + lane);
+  hn::Store(lost, d, args.lane_lost + lane);
+}
+
+template <class D>
+void LanesStep(D d, const LanesArgs& args) {
+  if (args.num_keys == 0) return;
+  MultiplyLanes<false>(d, {.a = args.keys,
+                           .a_stride = args.keys_stride,
+                           .num_rows = args.num_keys,
+                           .b = args.queries,
+                           .inner = args.size,
+                           .common = args.size,
+                           .lens = nullptr,
+                           .num_lanes = args.num_lanes,
+                           .c = args.scores,
+                           .then = args.values,
+                           .then_stride = args.values_stride});
+  for (std::size_t lane = 0; lane < args.num_lanes; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
+  MultiplyLanes<true>(d, {.a = args.values,
+                          .a_stride = args.values_stride,
+                          .num_rows = args.value_size,
+                          .b = args.scores,
+                          .inner = args.num_keys,
+                          .common = args.shortest,
+                          .lens = args.lens,
+                          .num_lanes = args.num_lanes,
+                          .c = args.accumulators});
+}
+
+// rows[i] = the row of lane + i, for count lanes.
+template <class T>
+HWY_INLINE void RowsOfLanes(T* first, std::ptrdiff_t head_stride, std::ptrdiff_t row_stride, std::size_t num_queries,
+                            std::size_t lane, std::size_t count, T** rows) {
+  std::size_t head = lane / num_queries, query = lane % num_queries;
+  for (std::size_t i = 0; i < count; ++i) {
+    rows[i] = first + static_cast<std::ptrdiff_t>(head) * head_stride + static_cast<std::ptrdiff_t>(query) * row_stride;
+    if (++query == num_queries) query = 0, ++head;
+  }
+}
+
+// By way of a square of one vector of lanes, where rows are scaled and padded and whose stride is known: rows of
+// queries lie anywhere, and transpositions want them evenly spaced.
+template <class D>
+void PackLanes(D d, const PackLanesArgs& args) {
+  const std::size_t lanes = hn::Lanes(d);
+  constexpr std::size_t kMostLanes = hn::MaxLanes(D());
+  HWY_ALIGN float square[kMostLanes * kMostLanes];
+  const float* rows[kMostLanes];
+  const std::size_t used = args.num_heads * args.num_queries;
+  const std::size_t L = hwy::RoundUpTo(used, lanes);
+  const hn::Vec<D> scale = hn::Set(d, args.scale);
+  for (std::size_t lane = 0; lane < L; lane += lanes) {
+    const std::size_t count = std::min(lanes, used - lane);
+    RowsOfLanes(args.queries, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
+    for (std::size_t i = count; i < lanes; ++i) hn::Store(hn::Zero(d), d, square + i * lanes);
+    for (std::size_t k = 0; k < args.size; k += lanes) {
+      const std::size_t left = std::min(lanes, args.size - k);
+      if (left == lanes) {
+        for (std::size_t i = 0; i < count; ++i) {
+          hn::Store(hn::Mul(hn::LoadU(d, rows[i] + k), scale), d, square + i * lanes);
+        }
+      } else {
+        for (std::size_t i = 0; i < count; ++i) {
+          hn::Store(hn::Mul(simd::LoadTail(d, rows[i] + k, left), scale), d, square + i * lanes);
+        }
+      }
+      simd::TransposeRows(d, square, static_cast<std::ptrdiff_t>(lanes), lanes, left, args.packed + k * L + lane, L);
+    }
+  }
+}
+
+// The way back. 1 / l once per lane and a product per element: a division of 16 lanes takes as long as 16 products,
+// 2000 cycles of the 7000 of a head of 32 queries, 32 keys and size 64. It costs a rounding more.
+template <class D>
+void LeaveLanes(D d, const LeaveLanesArgs& args) {
+  using V = hn::Vec<D>;
+  const std::size_t lanes = hn::Lanes(d);
+  constexpr std::size_t kMostLanes = hn::MaxLanes(D());
+  HWY_ALIGN float square[kMostLanes * kMostLanes];
+  HWY_ALIGN float factors[kMostLanes];
+  float* rows[kMostLanes];
+  const std::size_t L = args.num_lanes;
+  const std::size_t used = args.num_heads * args.num_queries;
+  for (std::size_t lane = 0; lane < used; lane += lanes) {
+    const std::size_t count = std::min(lanes, used - lane);
+    RowsOfLanes(args.output, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
+    V factor = hn::Set(d, 1.0f);
+    if (args.divide) {
+      const V sum = hn::Sub(hn::Load(d, args.lane_sum + lane), hn::Load(d, args.lane_lost + lane));
+      factor = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(factor, sum));
+    }
+    hn::Store(factor, d, factors);
+    for (std::size_t n = 0; n < args.value_size; n += lanes) {
+      const std::size_t left = std::min(lanes, args.value_size - n);
+      simd::TransposeRows(d, args.accumulators + n * L + lane, static_cast<std::ptrdiff_t>(L), left, lanes, square,
+                          lanes);
+      const auto row = [&](std::size_t i) HWY_ATTR {
+        const V f = hn::Set(d, factors[i]);
+        // o may be NaN where l is 0: p = 0 of an infinite value.
+        return hn::IfThenZeroElse(hn::Eq(f, hn::Zero(d)), hn::Mul(hn::Load(d, square + i * lanes), f));
+      };
+      if (left == lanes) {
+        for (std::size_t i = 0; i < count; ++i) hn::StoreU(row(i), d, rows[i] + n);
+      } else {
+        for (std::size_t i = 0; i < count; ++i) simd::StoreTail(row(i), d, rows[i] + n, left);
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,80 @@
+// Attention of few queries, with queries in the lanes: nothing of keys or values is packed. They are read where they
+// lie, one number at a time, and broadcast against vectors whose lanes are queries:
+//
+//     scores[key][lane] = sum_k keys[key][k] packed[k][lane]
+//     p[key][lane]      = 2^(scores[key][lane] - m[lane])
+//     l[lane]          += sum_key p[key][lane]
+//     o[n][lane]       += sum_key values[key][n] p[key][lane]
+//
+// The recurrence is the one of softmax_tile.h, but elementwise over lanes: no maximum and no sum goes across them.
+// Scores are exponents of two (the packed queries hold log2(e)), and m is a whole number.
+//
+// Lane i = g * num_queries + m belongs to query m of head g of the group that shares these keys and values. num_lanes,
+// L below, is their number rounded up to whole vectors. Lanes beyond the last query are padding: they hold queries of
+// zeros, and what becomes of them is never read.
+//
+// What becomes of a lane depends on its query, its keys and the steps they are cut into: never on the other lanes.
+#ifndef ATTEND_KERNELS_QUERY_LANES_H_
+#define ATTEND_KERNELS_QUERY_LANES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace attend::kernels {
+
+struct PackLanesArgs {
+  const float* queries;        // query m of head g at queries + g * head_stride + m * row_stride, size elements
+  std::ptrdiff_t head_stride;  // elements, any
+  std::ptrdiff_t row_stride;   // elements, any
+  std::size_t num_heads;
+  std::size_t num_queries;  // per head
+  std::size_t size;         // D
+  float scale;              // times log2(e)
+  float* packed;            // aligned; packed[k * L + lane] = scale * query[k], padding lanes 0
+};
+
+struct LanesArgs {             // one step over some keys
+  const float* queries;        // packed
+  std::size_t num_lanes;       // L
+  std::size_t size;            // D
+  std::size_t value_size;      // Dv
+  const float* keys;           // key j at keys + j * keys_stride
+  std::ptrdiff_t keys_stride;  // elements, any
+  const float* values;         // value j at values + j * values_stride
+  std::ptrdiff_t values_stride;
+  std::size_t num_keys;      // the most that any lane sees here
+  std::size_t shortest;      // the fewest that any lane but padding sees here; those beyond cost twice as much
+  const std::int32_t* lens;  // aligned; per lane, 0 <= lens[i] <= num_keys, padding lanes 0
+  float* scores;             // aligned scratch, num_keys * L; p when the step is done
+  float* lane_max;           // aligned; m per lane, -inf before the first step
+  float* lane_sum;           // aligned; l is sum - lost (simd::CompensatedAdd), 0 before the first step
+  float* lane_lost;
+  float* accumulators;  // aligned; o[n * L + lane], 0 before the first step
+};
+
+struct LeaveLanesArgs {
+  const float* accumulators;  // as above, and the sums
+  const float* lane_sum;
+  const float* lane_lost;
+  std::size_t num_heads;
+  std::size_t num_queries;
+  std::size_t value_size;
+  std::size_t num_lanes;
+  float* output;               // row of query m of head g at output + g * head_stride + m * row_stride
+  std::ptrdiff_t head_stride;  // elements, any
+  std::ptrdiff_t row_stride;
+  bool divide;  // o / l, 0 where l is 0; false: o as it is (a chunk of keys, to be merged)
+};
+
+struct QueryLanesKernels {
+  std::size_t lanes;  // of a vector
+  void (*pack)(const PackLanesArgs&);
+  void (*step)(const LanesArgs&);
+  void (*leave)(const LeaveLanesArgs&);
+};
+
+QueryLanesKernels query_lanes_kernels(std::int64_t target);
+
+}  // namespace attend::kernels
+
+#endif  // ATTEND_KERNELS_QUERY_LANES_H_

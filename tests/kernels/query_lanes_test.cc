@@ -1,0 +1,361 @@
+// Queries in the lanes on every target: packing, steps and leaving together, against the attention of each query in
+// double.
+#include "engine/kernels/query_lanes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <hwy/aligned_allocator.h>
+
+#include "tests/support/for_each_target.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+using kernels::QueryLanesKernels;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kLog2E = 1.44269504f;
+
+// A problem whose rows end at an unmapped page, or begin at one, with heads and rows at odd distances.
+struct Problem {
+  std::size_t heads, queries, keys, size, value_size;
+  std::size_t query_stride, head_stride, key_stride, value_stride;
+  GuardedArray<float> q, k, v;
+  std::vector<std::int32_t> lens;  // per query of each head
+
+  Problem(std::size_t heads_, std::size_t queries_, std::size_t keys_, std::size_t size_, std::size_t value_size_,
+          Random& random, Guard guard = Guard::kEnd)
+      : heads(heads_),
+        queries(queries_),
+        keys(keys_),
+        size(size_),
+        value_size(value_size_),
+        query_stride(heads * (size + 1) + 2),
+        head_stride(size + 1),
+        key_stride(size + 3),
+        value_stride(value_size + 5),
+        q((queries - 1) * query_stride + (heads - 1) * head_stride + size, guard),
+        k((keys - 1) * key_stride + size, guard),
+        v((keys - 1) * value_stride + value_size, guard),
+        lens(heads * queries, static_cast<std::int32_t>(keys)) {
+    for (float& x : q) x = random.normal();
+    for (float& x : k) x = random.normal();
+    for (float& x : v) x = random.normal();
+  }
+  const float* query(std::size_t lane) const {
+    return q.data() + lane / queries * head_stride + lane % queries * query_stride;
+  }
+};
+
+// Row of lane i: heads * queries rows of value_size.
+std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::size_t step, bool divide = true,
+                       Guard guard = Guard::kEnd) {
+  const std::size_t used = p.heads * p.queries;
+  const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+  const auto packed = hwy::AllocateAligned<float>(p.size * L);
+  const auto scores = hwy::AllocateAligned<float>(step * L);
+  const auto o = hwy::AllocateAligned<float>(p.value_size * L);
+  const auto sums = hwy::AllocateAligned<float>(3 * L);
+  const auto lens = hwy::AllocateAligned<std::int32_t>(L);
+  std::fill_n(packed.get(), p.size * L, kNaN);
+  std::fill_n(scores.get(), step * L, kNaN);
+  std::fill_n(o.get(), p.value_size * L, 0.0f);
+  std::fill_n(sums.get(), L, -kInf);
+  std::fill_n(sums.get() + L, 2 * L, 0.0f);
+  kernels.pack({.queries = p.q.data(),
+                .head_stride = static_cast<std::ptrdiff_t>(p.head_stride),
+                .row_stride = static_cast<std::ptrdiff_t>(p.query_stride),
+                .num_heads = p.heads,
+                .num_queries = p.queries,
+                .size = p.size,
+                .scale = kLog2E,
+                .packed = packed.get()});
+  for (std::size_t i = 0; i < p.size * L; ++i) {
+    const std::size_t lane = i % L;
+    if (packed[i] != (lane < used ? kLog2E * p.query(lane)[i / L] : 0.0f)) {
+      CHECK(std::isnan(packed[i]));
+      CHECK(std::isnan(p.query(lane)[i / L]));
+    }
+  }
+  for (std::size_t first = 0; first < p.keys; first += step) {
+    std::int32_t longest = 0, shortest = static_cast<std::int32_t>(step);
+    for (std::size_t i = 0; i < L; ++i) {
+      lens[i] =
+          i < used ? std::clamp(p.lens[i] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(step)) : 0;
+      if (i < used) longest = std::max(longest, lens[i]), shortest = std::min(shortest, lens[i]);
+    }
+    kernels.step({.queries = packed.get(),
+                  .num_lanes = L,
+                  .size = p.size,
+                  .value_size = p.value_size,
+                  .keys = p.k.data() + first * p.key_stride,
+                  .keys_stride = static_cast<std::ptrdiff_t>(p.key_stride),
+                  .values = p.v.data() + first * p.value_stride,
+                  .values_stride = static_cast<std::ptrdiff_t>(p.value_stride),
+                  .num_keys = static_cast<std::size_t>(longest),
+                  .shortest = static_cast<std::size_t>(shortest),
+                  .lens = lens.get(),
+                  .scores = scores.get(),
+                  .lane_max = sums.get(),
+                  .lane_sum = sums.get() + L,
+                  .lane_lost = sums.get() + 2 * L,
+                  .accumulators = o.get()});
+  }
+  // Queries of all heads, backwards; what lies between the rows stays.
+  const std::size_t row = p.value_size + 3;
+  GuardedArray<float> output((used - 1) * row + p.value_size, guard);
+  std::fill(output.begin(), output.end(), -77.0f);
+  kernels.leave({.accumulators = o.get(),
+                 .lane_sum = sums.get() + L,
+                 .lane_lost = sums.get() + 2 * L,
+                 .num_heads = p.heads,
+                 .num_queries = p.queries,
+                 .value_size = p.value_size,
+                 .num_lanes = L,
+                 .output = output.data() + (used - 1) * row,
+                 .head_stride = -static_cast<std::ptrdiff_t>(p.queries * row),
+                 .row_stride = -static_cast<std::ptrdiff_t>(row),
+                 .divide = divide});
+  std::vector<float> result;
+  std::size_t overwritten = 0;
+  for (std::size_t i = 0; i < output.size(); ++i) {
+    if (i % row >= p.value_size && output[i] != -77.0f) ++overwritten;
+  }
+  CHECK(overwritten == 0);
+  for (std::size_t i = 0; i < used; ++i) {
+    const float* from = output.data() + (used - 1 - i) * row;
+    result.insert(result.end(), from, from + p.value_size);
+    if (!divide) {  // what a merge needs: 2^m and l in the same units
+      result.push_back(sums[i]);
+      result.push_back(sums[L + i] - sums[2 * L + i]);
+    }
+  }
+  return result;
+}
+
+// The largest distance from the truth in units of 2e-7 (4 + max|score|) max|v|; infinite where NaN or 0 differ.
+double error_of(const std::vector<float>& result, const Problem& p) {
+  double worst = 0;
+  for (std::size_t lane = 0; lane < p.heads * p.queries; ++lane) {
+    const std::size_t len = static_cast<std::size_t>(p.lens[lane]);
+    std::vector<double> scores(len);
+    double max = -kInf, largest = 0, scale = 0;
+    for (std::size_t j = 0; j < len; ++j) {
+      for (std::size_t k = 0; k < p.size; ++k) {
+        scores[j] += static_cast<double>(p.query(lane)[k]) * p.k[j * p.key_stride + k];
+      }
+      max = std::max(max, scores[j]);
+      largest = std::max(largest, std::abs(scores[j]));
+      for (std::size_t n = 0; n < p.value_size; ++n)
+        scale = std::max<double>(scale, std::abs(p.v[j * p.value_stride + n]));
+    }
+    double sum = 0;
+    for (double& s : scores) sum += s = std::exp(s - max);
+    for (std::size_t n = 0; n < p.value_size; ++n) {
+      double truth = 0;
+      for (std::size_t j = 0; j < len; ++j) truth += scores[j] / sum * p.v[j * p.value_stride + n];
+      const double error = std::abs(result[lane * p.value_size + n] - truth);
+      if (!(error <= 1e30)) return kInf;
+      if (error > 0) worst = std::max(worst, error / (2e-7 * (4 + largest) * scale));
+    }
+  }
+  return worst;
+}
+
+TEST_CASE("query_lanes: sizes around the lanes and the registers, value size unlike size, ragged lengths") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(1);
+    double worst = 0;
+    const auto check = [&](std::size_t heads, std::size_t queries, std::size_t keys, std::size_t size,
+                           std::size_t value_size, std::size_t step, int ragged) {
+      INFO(heads, " x ", queries, " x ", keys, ", ", size, " and ", value_size, ", step ", step, ", ragged ", ragged);
+      const Guard guard = random.bits() % 2 == 0 ? Guard::kEnd : Guard::kBegin;
+      Problem p(heads, queries, keys, size, value_size, random, guard);
+      for (std::size_t i = 0; i < p.lens.size(); ++i) {
+        if (ragged == 1) p.lens[i] = static_cast<std::int32_t>(random.integer(0, static_cast<std::int64_t>(keys)));
+        if (ragged == 2) p.lens[i] = static_cast<std::int32_t>(std::min(keys, i % queries + 1));
+      }
+      const double error = error_of(run(kernels, p, step, true, guard), p);
+      CHECK(error <= 1.0);
+      worst = std::max(worst, error);
+    };
+    const std::size_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 25, 31, 32, 33, 48, 63, 64, 65, 67, 100};
+    for (const std::size_t n : sizes) {
+      for (int ragged = 0; ragged < 3; ++ragged) {
+        check(1, n, 19, 5, 6, 8, ragged);   // lanes
+        check(3, 3, n, 7, 9, 16, ragged);   // keys
+        check(1, 17, 9, n, 3, 9, ragged);   // size
+        check(2, 9, 9, 3, n, 4, ragged);    // value size
+        check(n, 1, 21, 8, 8, 32, ragged);  // heads
+      }
+    }
+    for (int ragged = 0; ragged < 3; ++ragged) {
+      check(1, 32, 32, 64, 64, 32, ragged);
+      check(1, 8, 8, 8, 8, 8, ragged);
+      check(4, 5, 300, 511, 130, 300, ragged);  // blocks of the inner dimension
+      check(1, 16, 513, 129, 257, 128, ragged);
+      check(2, 40, 70, 64, 48, 70, ragged);
+    }
+    MESSAGE(target.name(), ": ", worst, " of the bound");
+  });
+}
+
+TEST_CASE("query_lanes: a lane does not depend on the others, to the bit") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(2);
+    constexpr std::size_t kQueries = 50, kKeys = 150, kSize = 33, kValueSize = 37;
+    Problem all(1, kQueries, kKeys, kSize, kValueSize, random);
+    for (float& x : all.q) x *= 6;  // scores far enough apart for m to move now and then
+    for (std::int32_t& len : all.lens) len = static_cast<std::int32_t>(random.integer(0, kKeys));
+    all.lens[0] = kKeys;
+    const std::vector<float> together = run(kernels, all, 64);
+    for (std::size_t i = 0; i < kQueries; ++i) {
+      Problem alone(1, 1, kKeys, kSize, kValueSize, random);
+      std::copy_n(all.query(i), kSize, alone.q.data());
+      std::copy(all.k.begin(), all.k.end(), alone.k.begin());
+      std::copy(all.v.begin(), all.v.end(), alone.v.begin());
+      alone.lens[0] = all.lens[i];
+      const std::vector<float> result = run(kernels, alone, 64);
+      CHECK(std::equal(result.begin(), result.end(), together.begin() + static_cast<std::ptrdiff_t>(i * kValueSize)));
+    }
+  });
+}
+
+TEST_CASE("query_lanes: thousands of keys, scores that creep, jump and are large") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(3);
+    constexpr std::size_t kKeys = 8192, kQueries = 17;
+    double worst = 0;
+    // Scores are q * k of size 1: a factor per query, a course per key.
+    for (int course = 0; course < 8; ++course) {
+      Problem p(1, kQueries, kKeys, 1, 2, random);
+      for (std::size_t j = 0; j < kKeys; ++j) {
+        const float x = static_cast<float>(j);
+        float& key = p.k[j * p.key_stride];
+        key = course == 0   ? 0.3f
+              : course == 1 ? x * 1e-5f
+              : course == 2 ? x / 100
+              : course == 3 ? -x / 100
+              : course == 4 ? static_cast<float>(j / 128) * 9
+              : course == 5 ? random.uniform(-3000, 3000)
+              : course == 6 ? random.uniform(-3e6f, 3e6f)
+                            : random.uniform(-1e30f, 1e30f);
+        p.v[j * p.value_stride] = j % 3 == 0 ? 1.0f : 0.25f;
+      }
+      for (std::size_t i = 0; i < kQueries; ++i) p.q[i * p.query_stride] = 1 + static_cast<float>(i) / 16;
+      const double error = error_of(run(kernels, p, 128), p);
+      INFO("course ", course);
+      CHECK(error <= 1.0);
+      worst = std::max(worst, error);
+    }
+    MESSAGE(target.name(), ": ", worst, " of the bound");
+  });
+}
+
+TEST_CASE("query_lanes: what is beyond a lane's length does not influence it, be it NaN or infinite") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(4);
+    constexpr std::size_t kQueries = 37, kKeys = 40;
+    Problem clean(1, kQueries, kKeys, 9, 18, random), dirty(1, kQueries, kKeys, 9, 18, random);
+    std::copy(clean.q.begin(), clean.q.end(), dirty.q.begin());
+    for (const float special : {kNaN, kInf, -kInf}) {
+      for (std::size_t from = 0; from < kKeys; from += 7) {
+        for (std::size_t i = 0; i < kQueries; ++i) {
+          dirty.lens[i] = clean.lens[i] = static_cast<std::int32_t>(i % 3 == 0 ? kKeys : i % (from + 1));
+        }
+        std::copy(clean.k.begin(), clean.k.end(), dirty.k.begin());
+        std::copy(clean.v.begin(), clean.v.end(), dirty.v.begin());
+        for (std::size_t j = from; j < kKeys; ++j) {
+          for (std::size_t k = 0; k < 9; ++k) dirty.k[j * dirty.key_stride + k] = special;
+          for (std::size_t n = 0; n < 18; ++n) dirty.v[j * dirty.value_stride + n] = special;
+        }
+        const std::vector<float> expected = run(kernels, clean, 16), result = run(kernels, dirty, 16);
+        INFO(special, " from ", from);
+        for (std::size_t i = 0; i < kQueries; ++i) {
+          if (i % 3 == 0) continue;  // it sees them
+          const std::ptrdiff_t begin = static_cast<std::ptrdiff_t>(i * 18);
+          CHECK(std::equal(result.begin() + begin, result.begin() + begin + 18, expected.begin() + begin));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("query_lanes: NaN and +inf scores make their lane NaN, -inf weighs 0, wherever they stand") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(5);
+    constexpr std::size_t kQueries = 19, kKeys = 21;
+    const auto all_nan = [](const float* row) { return std::isnan(row[0]) && std::isnan(row[1]); };
+    for (std::size_t place = 0; place < kKeys; ++place) {
+      for (const float special : {kNaN, kInf, -kInf}) {
+        // Query i sees the special number in key `place` (times 1), the others 0 times it: of size 2.
+        Problem p(1, kQueries, kKeys, 1, 2, random);
+        for (float& x : p.q) x = 1.0f;
+        p.k[place * p.key_stride] = special;
+        if (special != -kInf && place < 5) p.k[(kKeys - 1) * p.key_stride] = 200;  // must not scale the NaN away
+        for (std::size_t i = 0; i < kQueries; i += 2) p.lens[i] = static_cast<std::int32_t>(place);
+        const std::vector<float> result = run(kernels, p, 5);
+        INFO(special, " at ", place);
+        Problem without(1, kQueries, kKeys, 1, 2, random);
+        std::copy(p.q.begin(), p.q.end(), without.q.begin());
+        std::copy(p.k.begin(), p.k.end(), without.k.begin());
+        std::copy(p.v.begin(), p.v.end(), without.v.begin());
+        without.lens = p.lens;
+        without.k[place * p.key_stride] = -1e4f;
+        const std::vector<float> others = run(kernels, without, 5);
+        for (std::size_t i = 0; i < kQueries; ++i) {
+          if (i % 2 == 1 && special != -kInf) {
+            CHECK(all_nan(result.data() + 2 * i));
+          } else {
+            CHECK(std::equal(result.begin() + static_cast<std::ptrdiff_t>(2 * i),
+                             result.begin() + static_cast<std::ptrdiff_t>(2 * i + 2),
+                             others.begin() + static_cast<std::ptrdiff_t>(2 * i)));
+          }
+        }
+      }
+    }
+    Problem nothing(1, kQueries, kKeys, 1, 2, random);
+    for (float& x : nothing.q) x = 1.0f;
+    for (std::size_t j = 0; j < kKeys; ++j) nothing.k[j * nothing.key_stride] = -kInf;
+    const std::vector<float> zeros(kQueries * 2, 0.0f);
+    CHECK(run(kernels, nothing, 8) == zeros);
+    for (std::size_t j = 0; j < kKeys; ++j) nothing.v[j * nothing.value_stride] = kInf;  // 0 * inf in o
+    CHECK(run(kernels, nothing, 8) == zeros);
+    std::fill(nothing.lens.begin(), nothing.lens.end(), 0);
+    CHECK(run(kernels, nothing, 8) == zeros);
+  });
+}
+
+TEST_CASE("query_lanes: a chunk leaves o, m and l") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(6);
+    Problem p(2, 5, 70, 12, 6, random);
+    const std::vector<float> whole = run(kernels, p, 16), parts = run(kernels, p, 16, false);
+    for (std::size_t i = 0; i < 10; ++i) {
+      const float m = parts[i * 8 + 6], l = parts[i * 8 + 7];
+      CHECK(m == std::round(m));
+      CHECK(l > 0.7f);
+      for (std::size_t n = 0; n < 6; ++n) {
+        CHECK(std::abs(parts[i * 8 + n] / l - whole[i * 6 + n]) <= 2e-7f * (1e-3f + std::abs(whole[i * 6 + n])));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace attend::tests
