@@ -9,10 +9,11 @@ namespace attend::bench {
 void register_machine_benchmarks();
 void register_pack_benchmarks();
 void register_tile_product_benchmarks();
+void register_dot_tile_benchmarks();
 void register_masked_softmax_benchmarks();
+void register_softmax_tile_benchmarks();
 void register_query_lanes_benchmarks();
 void register_few_rows_benchmarks();
-void register_softmax_tile_benchmarks();
 void register_additive_score_benchmarks();
 void register_hwy_tanh_benchmarks();
 // matmul/: dense products by oneDNN.

@@ -58,10 +58,11 @@ void register_all() {
   register_machine_benchmarks();
   register_pack_benchmarks();
   register_tile_product_benchmarks();
+  register_dot_tile_benchmarks();
   register_masked_softmax_benchmarks();
+  register_softmax_tile_benchmarks();
   register_query_lanes_benchmarks();
   register_few_rows_benchmarks();
-  register_softmax_tile_benchmarks();
   register_additive_score_benchmarks();
   register_hwy_tanh_benchmarks();
   register_linear_benchmarks();

@@ -3,6 +3,7 @@
 #define ATTEND_BENCH_PROBLEM_H_
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,14 +28,17 @@ struct Problem {
   Shape shape;
   Tensor queries, keys, values;  // (B, M or N, ...), dense; keys and values without sizes: self-attention
   LengthsTensor valid_lens;      // (B); no sizes: all keys are valid
-  std::int64_t split = 1;        // heads that the views of a row are split into, (B, H, M, D); 1: (B, M, D)
+  Causal causal = Causal::kNone;
+  // Heads that the views of a row of queries are split into, (B, H, M, D), and those of keys and values; 1: (B, M, D).
+  std::int64_t split = 1, kv_split = 1;
   std::function<reference::Result(const Inputs&)> reference;
   mutable std::optional<reference::Result> truth = std::nullopt;
+  mutable std::array<std::int32_t, 4> causal_lens{};
 
   Inputs inputs() const {
-    Inputs in{.queries = heads(queries.view()), .keys = {}, .values = {}, .valid_lens = {}};
-    if (!keys.sizes.empty()) in.keys = heads(keys.view());
-    if (!values.sizes.empty()) in.values = heads(values.view());
+    Inputs in{.queries = heads(queries.view(), split), .keys = {}, .values = {}, .valid_lens = {}};
+    if (!keys.sizes.empty()) in.keys = heads(keys.view(), kv_split);
+    if (!values.sizes.empty()) in.values = heads(values.view(), kv_split);
     if (!valid_lens.sizes.empty()) in.valid_lens = valid_lens.view();
     return in;
   }
@@ -43,13 +48,17 @@ struct Problem {
     if (valid_lens.sizes.empty()) return shape.batch * shape.num_keys;
     return std::accumulate(valid_lens.data.begin(), valid_lens.data.end(), std::int64_t{0});
   }
-  // (query, valid key) pairs of one head.
-  std::int64_t pairs() const { return shape.num_queries * visible_keys(); }
+  // (query, valid key) pairs of one head; causal: queries and keys as many.
+  std::int64_t pairs() const {
+    const std::int64_t all = shape.num_queries * visible_keys();
+    return causal == Causal::kNone ? all : all / 2;
+  }
 
-  // max |output - truth in double| over the first four queries of batch entry 0, all heads.
+  // max |output - truth in double| over four queries of batch entry 0, all heads: the first, or where the mask is
+  // causal the last, which see the most keys.
   double max_error(TensorView<const float> output) const {
-    if (!truth) truth = reference(first_rows());
-    const TensorView<const float> rows = first(output, checked_rows());
+    if (!truth) truth = reference(checked_inputs());
+    const TensorView<const float> rows = rows_of_entry(output, checked_begin(), checked_rows());
     double error = 0;
     std::size_t i = 0;
     const std::int64_t num_heads = rows.rank() == 4 ? rows.size(1) : 1;
@@ -66,34 +75,48 @@ struct Problem {
   }
 
  private:
-  TensorView<const float> heads(const TensorView<const float>& view) const {
-    return split > 1 ? split_heads(view, split) : view;
+  TensorView<const float> heads(const TensorView<const float>& view, std::int64_t count) const {
+    return split > 1 ? split_heads(view, count) : view;
   }
   std::int64_t checked_rows() const { return std::min<std::int64_t>(4, shape.num_queries); }
+  std::int64_t checked_begin() const { return causal == Causal::kNone ? 0 : shape.num_queries - checked_rows(); }
 
-  // Batch entry 0, the first `rows` of the axis before the innermost.
-  static TensorView<const float> first(const TensorView<const float>& view, std::int64_t rows) {
+  // Batch entry 0, `rows` of the axis before the innermost.
+  static TensorView<const float> rows_of_entry(const TensorView<const float>& view, std::int64_t begin,
+                                               std::int64_t rows) {
     std::vector<std::int64_t> sizes(view.sizes().begin(), view.sizes().end());
     sizes.front() = 1;
     sizes[sizes.size() - 2] = rows;
-    return TensorView<const float>(view.data(), std::span<const std::int64_t>(sizes), view.strides());
+    return TensorView<const float>(view.data() + begin * view.stride(-2), std::span<const std::int64_t>(sizes),
+                                   view.strides());
   }
-  Inputs first_rows() const {
+  Inputs checked_inputs() const {
     const Inputs all = inputs();
     const TensorView<const float>& k = all.keys.empty() ? all.queries : all.keys;
     const TensorView<const float>& v = all.values.empty() ? k : all.values;
-    Inputs in{.queries = first(all.queries, checked_rows()),
-              .keys = first(k, k.size(-2)),
-              .values = first(v, v.size(-2)),
+    Inputs in{.queries = rows_of_entry(all.queries, checked_begin(), checked_rows()),
+              .keys = rows_of_entry(k, 0, k.size(-2)),
+              .values = rows_of_entry(v, 0, v.size(-2)),
               .valid_lens = {}};
     if (!all.valid_lens.empty()) in.valid_lens = TensorView<const std::int32_t>(all.valid_lens.data(), {1});
+    if (causal == Causal::kNone) return in;
+    // The mask, said by lengths.
+    for (std::int64_t i = 0; i < checked_rows(); ++i) {
+      causal_lens[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(shape.num_keys - checked_rows() + i + 1);
+    }
+    in.valid_lens = TensorView<const std::int32_t>(causal_lens.data(), {1, checked_rows()});
     return in;
   }
 };
 
 // Rows of (B, M, H * D), seen as heads in place, as a service holds them.
-inline Problem dot_problem(std::int64_t batch, std::int64_t heads, std::int64_t m, std::int64_t n, std::int64_t d,
-                           const std::vector<std::int32_t>& lens = {}) {
+struct DotCase {
+  std::int64_t batch, heads, kv_heads, m, n, d;
+  Causal causal = Causal::kNone;
+  std::vector<std::int32_t> lens = {};
+};
+inline Problem dot_problem(const DotCase& c) {
+  const auto [batch, heads, kv_heads, m, n, d] = std::tie(c.batch, c.heads, c.kv_heads, c.m, c.n, c.d);
   Problem problem{.layer = DotAttention(),
                   .shape = {.batch = batch,
                             .num_queries = m,
@@ -101,14 +124,17 @@ inline Problem dot_problem(std::int64_t batch, std::int64_t heads, std::int64_t 
                             .query_size = d,
                             .key_size = d,
                             .value_size = d,
-                            .num_heads = heads},
+                            .num_heads = heads,
+                            .num_kv_heads = kv_heads},
                   .queries = random_tensor({batch, m, heads * d}, 1),
-                  .keys = random_tensor({batch, n, heads * d}, 2),
-                  .values = random_tensor({batch, n, heads * d}, 3),
+                  .keys = random_tensor({batch, n, kv_heads * d}, 2),
+                  .values = random_tensor({batch, n, kv_heads * d}, 3),
                   .valid_lens = {},
+                  .causal = c.causal,
                   .split = heads,
+                  .kv_split = kv_heads,
                   .reference = [](const Inputs& in) { return reference::dot({}, in); }};
-  if (!lens.empty()) problem.valid_lens = {{batch}, lens};
+  if (!c.lens.empty()) problem.valid_lens = {{batch}, c.lens};
   return problem;
 }
 

@@ -22,6 +22,8 @@ std::string highway_version();  // kernels/machine_bench.cc
 std::string onednn_version();   // contest/onednn.cc, with the instruction set it dispatches to
 // FLOP/s of one core with that target's widest vectors, measured once per process (kernels/machine_bench.cc).
 double fma_peak(const Target& target);
+// Bytes/s that one core reads in order from `bytes` of memory, measured once per process and size (likewise).
+double read_bandwidth(std::size_t bytes);
 
 // Uniform numbers in [0, 1), the same for the same seed on every machine (splitmix64).
 class Uniform {
@@ -67,9 +69,9 @@ inline Tensor random_tensor(std::vector<std::int64_t> sizes, std::uint64_t seed,
 // Floats on a cache line's border, as kernels want their panels and tiles.
 class AlignedFloats {
  public:
-  explicit AlignedFloats(std::size_t count, std::uint64_t seed = 1)
+  explicit AlignedFloats(std::size_t count, std::uint64_t seed = 1, float deviation = 1.0f)
       : data_(static_cast<float*>(::operator new(count * sizeof(float), kAlignment))), size_(count) {
-    fill(data_, count, seed);
+    fill(data_, count, seed, deviation);
   }
   ~AlignedFloats() { ::operator delete(data_, kAlignment); }
   AlignedFloats(const AlignedFloats&) = delete;
@@ -122,6 +124,13 @@ inline benchmark::Counter bytes(std::size_t count) {
 inline void count_flops(benchmark::State& state, double flops, const Target& target) {
   state.counters["GFLOPS"] = per_second(flops * 1e-9);
   state.counters["peak_percent"] = per_second(100 * flops / fma_peak(target));
+}
+
+// GB = bytes / time / 1e9, and read_percent = 100 * bytes / time / read_bandwidth(bytes): what bounds reading that many
+// bytes once, from whichever level of the memory holds them.
+inline void count_bytes(benchmark::State& state, double bytes_read) {
+  state.counters["GB"] = per_second(bytes_read * 1e-9);
+  state.counters["read_percent"] = per_second(100 * bytes_read / read_bandwidth(static_cast<std::size_t>(bytes_read)));
 }
 
 }  // namespace attend::bench

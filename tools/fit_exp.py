@@ -1,9 +1,13 @@
 #!/usr/bin/python3
-"""Fits the polynomial behind Exp in engine/simd/math-inl.h and prints it.
+"""Fits the polynomials behind Exp and Exp2 in engine/simd/math-inl.h and prints them.
 
-    /usr/bin/python3 tools/fit_exp.py             # degree 6, a few seconds; needs numpy and mpmath
+    /usr/bin/python3 tools/fit_exp.py                       # Exp: degree 6, a few seconds; needs numpy and mpmath
+    /usr/bin/python3 tools/fit_exp.py --base 2              # Exp2: degree 5, |r| <= 1/2
+    /usr/bin/python3 tools/fit_exp.py --base 2 --from 0     # with AVX-512: 0 <= r <= 1
 
     exp(r) ~ 1 + r + c2 r^2 + ... + c6 r^6   for |r| <= ln(2) / 2
+    2^r ~ 1 + c1 r + ... + c5 r^5            for r in a range of length 1: each coefficient is rounded to f32 and the
+                                             rest fitted again
 
 The first two coefficients are exact in f32 and kept at 1, so that exp(0) = 1. The others minimise the largest relative error:
 least squares at Chebyshev points, divided by exp(r), with Lawson's weights.
@@ -41,12 +45,42 @@ def fit(degree, points=200, rounds=60):
     return best
 
 
+def fit_exp2(degree, low, points=120, rounds=80):
+    rs = [mpf(low) + mpf("0.5") + mpmath.cos((mpf(k) + mpf("0.5")) * mpmath.pi / points) / 2 for k in range(points)]
+    fixed = [mpf(1)]
+    while len(fixed) <= degree:
+        n = len(fixed)
+        weights = numpy.ones(points)
+        best = None
+        for _ in range(rounds):
+            a = mpmath.matrix(points, degree + 1 - n)
+            b = mpmath.matrix(points, 1)
+            for k, r in enumerate(rs):
+                w = mpmath.sqrt(mpf(weights[k])) / mpf(2) ** r
+                for i in range(n, degree + 1):
+                    a[k, i - n] = w * r**i
+                b[k] = w * (mpf(2) ** r - sum(c * r**i for i, c in enumerate(fixed)))
+            c = fixed + list(mpmath.lu_solve(a.T * a, a.T * b))
+            error = [abs(float(mpmath.polyval(c[::-1], r) / mpf(2) ** r - 1)) for r in rs]
+            if best is None or max(error) < best[0]:
+                best = (max(error), c)
+            weights *= numpy.array(error) + 1e-3 * max(error)
+            weights /= weights.sum()
+        fixed.append(mpf(float(numpy.float32(float(best[1][n])))))
+    return max(abs(float(mpmath.polyval(fixed[::-1], r) / mpf(2) ** r - 1)) for r in rs), fixed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--degree", type=int, default=6)
+    parser.add_argument("--base", choices=["e", "2"], default="e")
+    parser.add_argument("--degree", type=int, help="default: 6 for e, 5 for 2")
+    parser.add_argument("--from", type=float, default=-0.5, dest="low", help="where the range of length 1 begins (base 2)")
     args = parser.parse_args()
-    worst, coefficients = fit(args.degree)
-    print(f"// relative error {worst:.2e} = {worst * 2**24:.3f} * 2^-24, before rounding")
+    if args.base == "2":
+        worst, coefficients = fit_exp2(args.degree or 5, args.low)
+    else:
+        worst, coefficients = fit(args.degree or 6)
+    print(f"// relative error {worst:.2e} = {worst * 2**24:.3f} * 2^-24, before rounding" + (" of results" if args.base == "2" else ""))
     for i, c in enumerate(coefficients):
         print(f"c{i} = {float(c):.10g} // f32: {float(numpy.float32(c)).hex()}, doubled {float(2 * numpy.float32(c)).hex()}")
 

@@ -1,6 +1,6 @@
 // dot_materialised/*: attention from three oneDNN primitives, as a user of that library writes it: all scores of a head
 // by one matmul (scale as a post-op), softmax over them, weights times values by another matmul. One thread. Heads are
-// copied into (H, M, D) beforehand, untimed: in that layout oneDNN is at its best. Scores of one head at a time, so
+// copied into (B, H, M, D) beforehand, untimed: in that layout oneDNN is at its best. Scores of one head at a time, so
 // that they stay in L2.
 #include <cmath>
 #include <cstddef>
@@ -19,29 +19,34 @@
 namespace attend::bench {
 namespace {
 
-// (M, H * D) to (H, M, D).
+// (B, M, H * D) to (B, H, M, D).
 std::vector<float> heads_first(const Tensor& rows, std::int64_t heads, std::int64_t size) {
   const TensorView<const float> split = split_heads(rows.view(), heads);
   std::vector<float> copy;
-  for (std::int64_t h = 0; h < heads; ++h) {
-    for (std::int64_t m = 0; m < split.size(2); ++m)
-      copy.insert(copy.end(), split.at(0, h, m), split.at(0, h, m) + size);
+  for (std::int64_t b = 0; b < split.size(0); ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t m = 0; m < split.size(2); ++m)
+        copy.insert(copy.end(), split.at(b, h, m), split.at(b, h, m) + size);
+    }
   }
   return copy;
 }
 
+// Query heads that share a key-value head are folded: their rows are one matrix.
 void dot_materialised(benchmark::State& state, const Problem& problem) {
   const Shape& shape = problem.shape;
-  const std::int64_t heads = shape.num_heads, m = shape.num_queries, n = shape.num_keys, d = shape.query_size;
+  const std::int64_t groups = shape.batch * shape.num_kv_heads, group = shape.num_heads / shape.num_kv_heads;
+  const std::int64_t m = shape.num_queries * group, n = shape.num_keys, d = shape.query_size;
   const float scale = 1.0f / std::sqrt(static_cast<float>(d));
-  const std::vector<float> queries = heads_first(problem.queries, heads, d), keys = heads_first(problem.keys, heads, d),
-                           values = heads_first(problem.values, heads, d);
+  const std::vector<float> queries = heads_first(problem.queries, shape.num_heads, d),
+                           keys = heads_first(problem.keys, shape.num_kv_heads, d),
+                           values = heads_first(problem.values, shape.num_kv_heads, d);
   std::vector<float> output(queries.size()), scores(static_cast<std::size_t>(m * n));
   const onednn::Operand score{scores.data(), {m, n}};
   std::vector<onednn::Primitive> steps;
-  for (std::int64_t h = 0; h < heads; ++h) {
-    const onednn::Operand q{queries.data() + h * m * d, {m, d}}, k{keys.data() + h * n * d, {n, d}};
-    const onednn::Operand v{values.data() + h * n * d, {n, d}}, o{output.data() + h * m * d, {m, d}};
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const onednn::Operand q{queries.data() + g * m * d, {m, d}}, k{keys.data() + g * n * d, {n, d}};
+    const onednn::Operand v{values.data() + g * n * d, {n, d}}, o{output.data() + g * m * d, {m, d}};
     steps.push_back(onednn::matmul_transposed(q, k, score, scale));
     steps.push_back(onednn::softmax(score));
     steps.push_back(onednn::matmul(score, v, o));
@@ -51,17 +56,30 @@ void dot_materialised(benchmark::State& state, const Problem& problem) {
     benchmark::ClobberMemory();
   }
   state.SetLabel(steps[0].implementation + ", " + steps[1].implementation + ", " + steps[2].implementation);
-  count_flops(state, 4.0 * static_cast<double>(heads * d * problem.pairs()), Target::best());
-  state.counters["max_error"] = problem.max_error(TensorView<const float>(output.data(), {1, heads, m, d}));
+  count_flops(state, 4.0 * static_cast<double>(shape.num_heads * d * problem.pairs()), Target::best());
+  state.counters["max_error"] =
+      problem.max_error(TensorView<const float>(output.data(), {shape.batch, shape.num_heads, shape.num_queries, d}));
 }
 
 }  // namespace
 
 void register_dnnl_materialised_benchmarks() {
-  const auto problem = std::make_shared<Lazy<Problem>>();
-  register_case("dot_materialised/b1_h12_m512_n512_d64", "oneDNN", [problem](benchmark::State& state) {
-    dot_materialised(state, problem->get([] { return dot_problem(1, 12, 512, 512, 64); }));
-  })->Unit(benchmark::kMicrosecond);
+  struct Case {
+    const char* name;
+    DotCase problem;
+  };
+  const Case cases[] = {{"b1_h12_m512_n512_d64", {1, 12, 12, 512, 512, 64}},
+                        {"b1_h32_kv8_m2048_n2048_d128", {1, 32, 8, 2048, 2048, 128}},
+                        {"b64_h8_m32_n32_d64", {64, 8, 8, 32, 32, 64}},
+                        {"b4_h8_m16_n1024_d64", {4, 8, 8, 16, 1024, 64}},
+                        {"b1_h32_kv8_m1_n4096_d128", {1, 32, 8, 1, 4096, 128}},
+                        {"b8_h32_kv8_m1_n1024_d128", {8, 32, 8, 1, 1024, 128}}};
+  for (const Case& c : cases) {
+    const auto problem = std::make_shared<Lazy<Problem>>();
+    register_case(std::string("dot_materialised/") + c.name, "oneDNN", [problem, c](benchmark::State& state) {
+      dot_materialised(state, problem->get([&] { return dot_problem(c.problem); }));
+    })->Unit(benchmark::kMicrosecond);
+  }
 }
 
 }  // namespace attend::bench

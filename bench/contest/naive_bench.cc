@@ -63,7 +63,7 @@ void dot_naive(benchmark::State& state, const Problem& problem) {
 void register_naive_benchmarks() {
   const auto problem = std::make_shared<Lazy<Problem>>();
   register_case("dot_naive/b1_h12_m512_n512_d64", "compiler", [problem](benchmark::State& state) {
-    dot_naive(state, problem->get([] { return dot_problem(1, 12, 512, 512, 64); }));
+    dot_naive(state, problem->get([] { return dot_problem({1, 12, 12, 512, 512, 64}); }));
   })->Unit(benchmark::kMicrosecond);
 }
 

@@ -130,6 +130,24 @@ double fma_peak(const Target& target) {
   return peak;
 }
 
+double read_bandwidth(std::size_t bytes) {
+  static std::map<std::size_t, double> measured;
+  constexpr std::size_t kStep = 64 * 1024;  // whole steps of the loop, and cases of nearly the same size share a number
+  const std::size_t rounded = std::max(bytes / kStep, std::size_t{1}) * kStep;
+  double& best = measured[rounded];
+  if (best > 0) return best;
+  const MachineLoops loops = machine_loops(Target::best().id());
+  const AlignedFloats data(rounded / sizeof(float));
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    float sum = loops.read(data.data(), data.size());
+    benchmark::DoNotOptimize(sum);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(rounded) / time.count());
+  }
+  return best;
+}
+
 std::string highway_version() {
   return std::to_string(HWY_MAJOR) + "." + std::to_string(HWY_MINOR) + "." + std::to_string(HWY_PATCH);
 }

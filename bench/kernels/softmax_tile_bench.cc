@@ -1,11 +1,11 @@
-// softmax_tile_step/r48_n512: one step over a tile of 48 x 512 scores with 64 columns of o, copying the scores in
-// included (the step overwrites them; in the engine the tile product has just written them). per_element: time / (rows
-// * columns).
+// softmax_tile_step/r48_n512, r48_n128: one step over a tile of scores with 64 columns of o, maxima found by the step.
+// Each step takes the exponentials that the one before it left for scores: they stay between 0 and 2.
+// per_element: time / (rows * columns).
 #include "engine/kernels/softmax_tile.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -15,6 +15,7 @@
 
 #include "attend/target.h"
 #include "bench/benchmarks.h"
+#include "bench/support.h"
 
 namespace attend::bench {
 namespace {
@@ -22,23 +23,23 @@ namespace {
 void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t rows, std::size_t columns) {
   constexpr std::size_t kAccumulatorColumns = 64;
   const auto scores = hwy::AllocateAligned<float>(rows * columns);
-  const auto tile = hwy::AllocateAligned<float>(rows * columns);
   const auto o = hwy::AllocateAligned<float>(rows * kAccumulatorColumns);
-  for (std::size_t i = 0; i < rows * columns; ++i) scores[i] = static_cast<float>(i * 7919 % 2003) * 0.005f;
-  std::memset(o.get(), 0, rows * kAccumulatorColumns * sizeof(float));
+  for (std::size_t i = 0; i < rows * columns; ++i) scores[i] = static_cast<float>(i * 7919 % 2003) * 0.0005f;
+  std::fill_n(o.get(), rows * kAccumulatorColumns, 0.0f);
   const std::vector<std::int32_t> lens(rows, static_cast<std::int32_t>(columns));
   std::vector<float> m(rows, -std::numeric_limits<float>::infinity());
-  std::vector<double> l(rows, 0.0);
   const kernels::SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target);
+  const AlignedFloats l(rows * kernels.sums_stride);
+  std::fill_n(l.data(), l.size(), 0.0f);
   for (auto _ : state) {
-    std::memcpy(tile.get(), scores.get(), rows * columns * sizeof(float));
-    kernels.step({.scores = tile.get(),
+    kernels.step({.scores = scores.get(),
                   .scores_stride = static_cast<std::ptrdiff_t>(columns),
                   .num_rows = rows,
                   .num_columns = columns,
                   .lens = lens.data(),
+                  .scale = 0x1.715476p+0f,
                   .row_max = m.data(),
-                  .row_sum = l.data(),
+                  .row_sums = l.data(),
                   .accumulators = o.get(),
                   .accumulators_stride = kAccumulatorColumns,
                   .accumulator_columns = kAccumulatorColumns});
@@ -53,9 +54,11 @@ void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t
 
 void register_softmax_tile_benchmarks() {
   for (const Target& target : Target::available()) {
-    const std::string name = "softmax_tile_step/r48_n512/" + target.name();
-    benchmark::RegisterBenchmark(
-        name.c_str(), [id = target.id()](benchmark::State& state) { softmax_tile_step(state, id, 48, 512); });
+    for (const std::size_t columns : {128u, 512u}) {
+      register_case(
+          "softmax_tile_step/r48_n" + std::to_string(columns), target.name(),
+          [id = target.id(), columns](benchmark::State& state) { softmax_tile_step(state, id, 48, columns); });
+    }
   }
 }
 

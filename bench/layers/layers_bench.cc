@@ -37,30 +37,45 @@ std::vector<std::int32_t> spread_lens(std::int64_t count, std::int64_t num_keys)
   return lens;
 }
 
-// Two products over the valid pairs: 4 H D sum_b(M len_b). Softmax is not counted.
+// Two products over the visible pairs: 4 H D sum_b(M len_b), half of it where the mask is causal. Softmax is not
+// counted.
 void count_dot(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
   const std::int64_t row = problem.shape.num_heads * problem.shape.query_size;
   count_flops(state, 4.0 * static_cast<double>(row * problem.pairs()), options.target);
 }
 
+// One query: keys and values are read once, and nothing else takes time.
+void count_decode(benchmark::State& state, const Problem& problem, const PlanOptions&) {
+  const std::int64_t row = problem.shape.num_kv_heads * (problem.shape.key_size + problem.shape.value_size);
+  count_bytes(state, static_cast<double>(row * problem.visible_keys()) * sizeof(float));
+}
+
 void register_dot() {
   struct Case {
     const char* name;
-    std::int64_t batch, heads, m, n, d;
-    std::vector<std::int32_t> lens;
+    DotCase problem;
   };
-  const Case cases[] = {{"b1_h12_m512_n512_d64", 1, 12, 512, 512, 64, {}},
-                        {"b8_h12_m512_n512_d64_lens", 8, 12, 512, 512, 64, kLensB8N512},
-                        {"b64_h8_m32_n32_d64", 64, 8, 32, 32, 64, {}},
-                        {"b4_h8_m16_n1024_d64", 4, 8, 16, 1024, 64, {}}};
+  // {batch, heads, kv_heads, m, n, d}
+  const Case cases[] = {{"b1_h12_m512_n512_d64", {1, 12, 12, 512, 512, 64}},
+                        {"b1_h32_kv8_m2048_n2048_d128_causal", {1, 32, 8, 2048, 2048, 128, Causal::kBottomRight}},
+                        {"b1_h32_kv8_m2048_n2048_d128", {1, 32, 8, 2048, 2048, 128}},
+                        {"b8_h12_m512_n512_d64_lens", {8, 12, 12, 512, 512, 64, Causal::kNone, kLensB8N512}},
+                        {"b64_h8_m32_n32_d64", {64, 8, 8, 32, 32, 64}},
+                        {"b4_h8_m16_n1024_d64", {4, 8, 8, 16, 1024, 64}},
+                        {"b1_h32_kv8_m1_n4096_d128", {1, 32, 8, 1, 4096, 128}},
+                        {"b8_h32_kv8_m1_n1024_d128", {8, 32, 8, 1, 1024, 128}}};
   for (const Case& c : cases) {
     const std::string name = std::string("dot/") + c.name;
-    const SharedProblem problem = shared_problem([c] { return dot_problem(c.batch, c.heads, c.m, c.n, c.d, c.lens); });
-    register_layer(name, {}, problem, count_dot);
-    register_layer(name + "_weights", {.attention_weights = true}, problem, count_dot);
+    const SharedProblem problem = shared_problem([c] { return dot_problem(c.problem); });
+    const Count count = c.problem.m == 1 ? count_decode : count_dot;
+    for (const int threads : {1, 2}) {
+      const PlanOptions options{.threads = threads, .causal = c.problem.causal};
+      register_layer(name + (threads > 1 ? "_threads2" : ""), options, problem, count);
+    }
+    register_layer(name + "_weights", {.attention_weights = true, .causal = c.problem.causal}, problem, count);
   }
   // What a run costs beyond its arithmetic: 8 queries and keys of size 8.
-  register_layer("overhead/1x1x8x8", {}, shared_problem([] { return dot_problem(1, 1, 8, 8, 8); }), count_dot);
+  register_layer("overhead/1x1x8x8", {}, shared_problem([] { return dot_problem({1, 1, 1, 8, 8, 8}); }), count_dot);
 }
 
 struct MultiHeadWeights {
@@ -104,12 +119,20 @@ Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t
   return problem;
 }
 
-// Queries and output: 4 E^2 per query row; keys and values: 4 E^2 per valid key; pooling as in dot with H D = E.
-// The share is of the best target's peak, whatever the plan's: the projections are oneDNN's, which chooses for itself.
-void count_multi_head(benchmark::State& state, const Problem& problem, const PlanOptions&) {
+// Queries and output: 4 E^2 per computed query row; keys and values: 4 E^2 per valid key; pooling as in dot with H D =
+// E. The share is of the best target's peak, whatever the plan's: the projections are oneDNN's, which chooses for
+// itself.
+void count_multi_head(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
   const double size = static_cast<double>(problem.queries.sizes[2]);
-  const double rows = static_cast<double>(problem.shape.batch * problem.shape.num_queries + problem.visible_keys());
-  count_flops(state, 4 * size * size * rows + 4 * size * static_cast<double>(problem.pairs()), Target::best());
+  const bool skips = options.padding == Padding::kSkipQueries;
+  double pairs = static_cast<double>(problem.pairs());
+  if (skips) {
+    pairs = 0;
+    for (const std::int32_t len : problem.valid_lens.data) pairs += static_cast<double>(len) * static_cast<double>(len);
+  }
+  const std::int64_t queries = skips ? problem.visible_keys() : problem.shape.batch * problem.shape.num_queries;
+  const double rows = static_cast<double>(queries + problem.visible_keys());
+  count_flops(state, 4 * size * size * rows + 4 * size * pairs, Target::best());
 }
 
 void register_multi_head() {
@@ -122,13 +145,17 @@ void register_multi_head() {
                         {"b1_s512_e768_h12", 1, 512, 768, 12, kLensB1S512},
                         {"b32_s32_e512_h8", 32, 32, 512, 8, kLensB32S32}};
   for (const Case& c : cases) {
-    for (const bool lens : {false, true}) {
-      const auto make = [c, lens] {
+    const std::string name = std::string("multi_head/") + c.name;
+    const auto problem = [c](bool lens) {
+      return shared_problem([c, lens] {
         return multi_head_problem(c.batch, c.length, c.size, c.heads, lens ? c.lens : std::vector<std::int32_t>{});
-      };
-      register_layer(std::string("multi_head/") + c.name + (lens ? "_lens" : ""), {}, shared_problem(make),
-                     count_multi_head);
-    }
+      });
+    };
+    const SharedProblem full = problem(false), padded = problem(true);
+    register_layer(name, {}, full, count_multi_head);
+    register_layer(name + "_threads2", {.threads = 2}, full, count_multi_head);
+    register_layer(name + "_lens", {}, padded, count_multi_head);
+    register_layer(name + "_ragged", {.padding = Padding::kSkipQueries}, padded, count_multi_head);
   }
 }
 

@@ -23,10 +23,13 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// max_j s_j; -inf for n = 0. NaN scores may be dropped or win, as the target's Max does: ExpAndSum brings them back.
-template <class D>
-HWY_INLINE float RowMax(D d, const float* HWY_RESTRICT s, size_t n) {
-  using V = hn::Vec<D>;
+// log2(e): e^s = 2^(kLog2E s).
+static constexpr float kLog2E = 0x1.715476p+0f;
+
+// max_j s_j by lanes, -inf where a lane has no score; HorizontalMax of it is the maximum. NaN scores may be dropped or
+// win, as the target's Max does: the exponentials bring them back.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V RowMaxLanes(D d, const float* HWY_RESTRICT s, size_t n) {
   const size_t N = hn::Lanes(d);
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   // Four chains: Max has a latency of 4 cycles and two loads arrive per cycle.
@@ -40,50 +43,99 @@ HWY_INLINE float RowMax(D d, const float* HWY_RESTRICT s, size_t n) {
   }
   for (; j + N <= n; j += N) max0 = hn::Max(max0, hn::LoadU(d, s + j));
   if (j < n) max1 = hn::Max(max1, simd::LoadTail(d, s + j, n - j, kLowest));
-  return simd::HorizontalMax(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3)));
+  return hn::Max(hn::Max(max0, max1), hn::Max(max2, max3));
 }
 
-// What is subtracted from the scores before exp. -inf means that no score was above -inf: with 0 in its place they
-// weigh exp(-inf - 0) = 0, where -inf - -inf would be NaN, and a NaN that Max dropped stays NaN.
-HWY_INLINE float ShiftForMax(float max) { return max == -std::numeric_limits<float>::infinity() ? 0.0f : max; }
+// How a row's exponentials are taken, from the fastest to the widest.
+enum class Exponents {
+  kDirect,   // AVX-512: the scores are exponents themselves, scale = 1 and m = 0
+  kScaled,   // scale s - m by one multiplication and addition
+  kClamped,  // for |m| from 2^21: what scale s - m rounds to may be anything, and is kept from overflowing
+};
 
-// p_j = exp(s_j - shift), in place or not; returns sum_j p_j. A NaN score makes its p and the sum NaN; so does +inf,
-// whose shift is +inf.
+// For one row: p_j = 2^(scale s_j - m). Made once per row, used through Exponential.
+struct RowExponent {
+  Exponents kind = Exponents::kDirect;
+  float scale = 1.0f, offset = 0.0f, lowest = 0.0f;
+  float subtract = 0.0f;  // kClamped: p_j = 2^min(scale (s_j - subtract) + offset, 64)
+};
+
+HWY_INLINE RowExponent ExponentOfRow(float scale, float inverse_scale, float m) {
+  if (m == -std::numeric_limits<float>::infinity()) m = 0.0f;  // no score above -inf: all weigh 0
+  if (m > -simd::kMaxWholeExponent && m < simd::kMaxWholeExponent) {
+    const simd::ScaledExponent exponent = simd::ExponentAbove(m, inverse_scale);
+    return {Exponents::kScaled, scale, exponent.offset, exponent.lowest};
+  }
+  return {Exponents::kClamped, scale, -m, 0.0f};
+}
+
+template <Exponents kKind, class D, class V = hn::Vec<D>>
+HWY_INLINE V Exponential(D d, V s, const RowExponent& row) {
+  if constexpr (kKind == Exponents::kDirect) {
+    return simd::Exp2(d, s);
+  } else if constexpr (kKind == Exponents::kScaled) {
+    return simd::Exp2Scaled(d, s, hn::Set(d, row.scale), hn::Set(d, row.offset), hn::Set(d, row.lowest));
+  } else {
+    s = hn::MulAdd(hn::Sub(s, hn::Set(d, row.subtract)), hn::Set(d, row.scale), hn::Set(d, row.offset));
+    return simd::Exp2(d, simd::MinKeepNaN(d, s, hn::Set(d, 64.0f)));
+  }
+}
+
+// p_j of a row, in place or not; adds sum_j p_j to the compensated sum. A NaN score makes its p and the sum NaN.
 //
-// Four vectors are added to one, and that one to a compensated sum: 7 additions per 4 vectors, beside some 60
-// operations for exp, and the error no longer depends on n (70000 equal terms on one lane would be wrong by 1e-4 in a
-// plain sum).
-template <class D>
-HWY_INLINE double ExpAndSum(D d, const float* s, float* p, size_t n, float shift) {
-  using V = hn::Vec<D>;
+// Eight vectors are added to one, and that one to a compensated sum: 11 additions per 8 vectors, beside some 80
+// operations for the powers, and the error does not depend on n (70000 equal terms on one lane would be wrong by 1e-4
+// in a plain sum).
+template <Exponents kKind, class D, class V = hn::Vec<D>>
+HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row, V& sum, V& lost) {
   const size_t N = hn::Lanes(d);
-  const V max = hn::Set(d, shift);
-  V sum = hn::Zero(d), lost = hn::Zero(d);
   size_t j = 0;
-  for (; j + 4 * N <= n; j += 4 * N) {
-    const V p0 = simd::Exp(d, hn::Sub(hn::LoadU(d, s + j), max));
-    const V p1 = simd::Exp(d, hn::Sub(hn::LoadU(d, s + j + N), max));
-    const V p2 = simd::Exp(d, hn::Sub(hn::LoadU(d, s + j + 2 * N), max));
-    const V p3 = simd::Exp(d, hn::Sub(hn::LoadU(d, s + j + 3 * N), max));
+  for (; j + 8 * N <= n; j += 8 * N) {
+    const V p0 = Exponential<kKind>(d, hn::LoadU(d, s + j), row);
+    const V p1 = Exponential<kKind>(d, hn::LoadU(d, s + j + N), row);
     hn::StoreU(p0, d, p + j);
     hn::StoreU(p1, d, p + j + N);
+    const V p2 = Exponential<kKind>(d, hn::LoadU(d, s + j + 2 * N), row);
+    const V p3 = Exponential<kKind>(d, hn::LoadU(d, s + j + 3 * N), row);
     hn::StoreU(p2, d, p + j + 2 * N);
     hn::StoreU(p3, d, p + j + 3 * N);
-    simd::CompensatedAdd(d, hn::Add(hn::Add(p0, p1), hn::Add(p2, p3)), sum, lost);
+    const V sum0 = hn::Add(hn::Add(p0, p1), hn::Add(p2, p3));
+    const V p4 = Exponential<kKind>(d, hn::LoadU(d, s + j + 4 * N), row);
+    const V p5 = Exponential<kKind>(d, hn::LoadU(d, s + j + 5 * N), row);
+    hn::StoreU(p4, d, p + j + 4 * N);
+    hn::StoreU(p5, d, p + j + 5 * N);
+    const V p6 = Exponential<kKind>(d, hn::LoadU(d, s + j + 6 * N), row);
+    const V p7 = Exponential<kKind>(d, hn::LoadU(d, s + j + 7 * N), row);
+    hn::StoreU(p6, d, p + j + 6 * N);
+    hn::StoreU(p7, d, p + j + 7 * N);
+    const V sum1 = hn::Add(hn::Add(p4, p5), hn::Add(p6, p7));
+    simd::CompensatedAdd(d, hn::Add(sum0, sum1), sum, lost);
   }
+  if (j == n) return;
+  V rest = hn::Zero(d);  // of at most eight vectors, as above
   for (; j + N <= n; j += N) {
-    const V p0 = simd::Exp(d, hn::Sub(hn::LoadU(d, s + j), max));
+    const V p0 = Exponential<kKind>(d, hn::LoadU(d, s + j), row);
     hn::StoreU(p0, d, p + j);
-    simd::CompensatedAdd(d, p0, sum, lost);
+    rest = hn::Add(rest, p0);
   }
   if (j < n) {
     const V tail = simd::LoadTail(d, s + j, n - j, -std::numeric_limits<float>::infinity());
-    // -inf - +inf is -inf, and -inf - NaN is NaN in a row that is NaN already: the lanes beyond n add nothing new.
-    const V p0 = simd::Exp(d, hn::Sub(tail, max));
+    // Lanes beyond n are 0, or NaN in a row that is NaN already (m = NaN, or +inf where -inf - inf is -inf): they add
+    // nothing new.
+    const V p0 = Exponential<kKind>(d, tail, row);
     simd::StoreTail(p0, d, p + j, n - j);
-    simd::CompensatedAdd(d, p0, sum, lost);
+    rest = hn::Add(rest, p0);
   }
-  return simd::HorizontalSum(d, sum, lost);
+  simd::CompensatedAdd(d, rest, sum, lost);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row, V& sum, V& lost) {
+  if (HWY_LIKELY(row.kind == Exponents::kScaled)) {
+    ExponentialsAndSum<Exponents::kScaled>(d, s, p, n, row, sum, lost);
+  } else {
+    ExponentialsAndSum<Exponents::kClamped>(d, s, p, n, row, sum, lost);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

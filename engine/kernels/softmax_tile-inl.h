@@ -14,6 +14,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/kernels/panel-inl.h"
 #include "engine/kernels/softmax_row-inl.h"
 #include "engine/kernels/softmax_tile.h"
 
@@ -25,20 +26,43 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
 // m moves only when a tile's maximum exceeds it by more than this, so m is the maximum to within kMaxRise and p_j may
-// reach exp(8) = 2981: nothing overflows, and o / l, as exp(s - m) / l, does not depend on m. It saves most
-// multiplications of o by c. And it keeps accuracy: every c is wrong by up to a ULP, the same way each time if maxima
-// creep up evenly, and 128 tiles that each raise the maximum by 0.001 would add up to 4e-6. Now the number of
-// rescalings is at most (range of scores) / 8.
-//
-// What is left is l itself, one float: T tiles are T roundings. They average out except for equal tiles, which round
-// the same way: 128 tiles of 512 equal p = 0.985 leave l wrong by 1.9e-6, 16 tiles by 2.4e-7 at most. Beyond some 8192
-// keys, restart m, l and o and merge, rather than run on.
-static constexpr float kMaxRise = 8.0f;
+// reach 2^12.5: nothing overflows, and o / l, as 2^(e - m) / l, does not depend on m. It saves most multiplications of
+// o by c, and most horizontal maxima: one comparison of lanes tells that nothing has risen so far.
+static constexpr float kMaxRise = 12.0f;
 
-// exp(x) of one number, by the same code as the vectors.
-HWY_INLINE float ExpOfOne(float x) {
-  const hn::CappedTag<float, 1> d;
-  return hn::GetLane(simd::Exp(d, hn::Set(d, x)));
+// l of a row: a vector of sums, and one of what their rounding lost (simd::CompensatedAdd). They stay vectors from tile
+// to tile. A plain float would not do for thousands of keys: tiles of equal sums all round the same way (128 tiles of
+// 512 equal p = 0.985: 1.9e-6).
+static constexpr size_t kSumVectors = 2;
+
+// Numbers of a row, by the same instructions as vectors.
+using One = hn::CappedTag<float, 1>;
+
+// m for a row whose largest score is max: the next whole number. Beyond 2^24 it is not exact, and a little less is
+// taken: then the largest score's own exponent is not below m and it does not weigh 0 (the exponents are kept from
+// overflowing, softmax_row-inl.h). For the same reason scale max may overflow.
+HWY_INLINE float WholeExponent(float max, float scale) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kLargest = std::numeric_limits<float>::max();
+  const One d;
+  const float m = hn::GetLane(hn::Round(hn::Mul(hn::Set(d, max), hn::Set(d, scale))));
+  const float magnitude = m < 0.0f ? -m : m;
+  if (magnitude <= kMaxRise) return 0.0f;  // near enough, and Exponents::kDirect
+  if (!(magnitude >= 0x1p24f)) return m;
+  if (magnitude == kInf) return max == m ? m : m < 0.0f ? -kLargest : kLargest;
+  return m - magnitude * 0x1p-22f;
+}
+
+// 2^e for a whole number e <= 0, 0 below -126; NaN for none.
+HWY_INLINE float PowerOfTwo(float e) {
+  const One d;
+  return hn::GetLane(simd::Exp2(d, hn::Set(d, e)));
+}
+
+// +0, told by its bits: comparisons of floats would take the ports that the exponentials want.
+HWY_INLINE bool IsZero(float x) {
+  std::uint32_t bits;
+  hwy::CopyBytes<sizeof(bits)>(&x, &bits);
+  return bits == 0;
 }
 
 // row_k *= factor, whole aligned vectors.
@@ -48,33 +72,120 @@ HWY_INLINE void ScaleAccumulators(D d, float* HWY_RESTRICT row, size_t n, float 
   for (size_t k = 0; k < n; k += hn::Lanes(d)) hn::Store(hn::Mul(hn::Load(d, row + k), f), d, row + k);
 }
 
+// m rises to the maximum, and l and o are multiplied by c. Seldom, so kept out of the loop.
+template <class D>
+HWY_NOINLINE void RaiseMax(D d, const SoftmaxTileArgs& args, size_t r, float max) {
+  const float before = args.row_max[r];
+  const float m = WholeExponent(max, args.scale);
+  args.row_max[r] = m;
+  // While m is -inf, l and o hold nothing but zeros (or NaN), which any c leaves as they are.
+  if (before == -std::numeric_limits<float>::infinity()) return;
+  const float c = PowerOfTwo(before - m);
+  const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
+  ScaleAccumulators(d, args.row_sums + r * kSumVectors * hn::Lanes(d), kSumVectors * hn::Lanes(d), c);
+  ScaleAccumulators(d, args.accumulators + row * args.accumulators_stride, args.accumulator_columns, c);
+}
+
+// Most rows of most tiles have 128 scores, so what is done per row counts as much as what is done per vector: one
+// comparison tells that m stays, and for m = 0 with scale 1, the usual case, nothing is made of m at all.
 template <class D>
 HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
+  using V = hn::Vec<D>;
+  const size_t N = hn::Lanes(d);
+  const float scale = args.scale, inverse_scale = 1.0f / scale;
+  // A panel's padding is in the product's maxima.
+  const bool has_max = args.max_lanes != nullptr && args.num_columns % PanelWidth(d) == 0;
+  const V highest = hn::Set(d, kMaxRise * inverse_scale), lowest = hn::Set(d, -kMaxRise * inverse_scale);
   for (size_t r = 0; r < args.num_rows; ++r) {
-    const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
-    float* scores = args.scores + row * args.scores_stride;
+    float* scores = args.scores + static_cast<std::ptrdiff_t>(r) * args.scores_stride;
     const size_t len = static_cast<size_t>(args.lens[r]);
-    std::memset(scores + len, 0, (args.num_columns - len) * sizeof(float));
+    if (len < args.num_columns) std::memset(scores + len, 0, (args.num_columns - len) * sizeof(float));
     if (len == 0) continue;  // m, l and o stay
 
-    float& m = args.row_max[r];
-    float c = 1.0f;
-    const float tile_max = RowMax(d, scores, len);
-    if (tile_max > m + kMaxRise) {  // false for NaN: p and l become NaN without its help
-      // While m is -inf, l and o hold nothing but zeros (or NaN), which any c leaves as they are.
-      if (m != -std::numeric_limits<float>::infinity()) c = ExpOfOne(m - tile_max);
-      m = tile_max;
+    const V max =
+        has_max && len == args.num_columns ? hn::Load(d, args.max_lanes + r * N) : RowMaxLanes(d, scores, len);
+    float* m = args.row_max + r;
+    // Comparisons with NaN are false: p and l become NaN without their help.
+    if (IsZero(*m)) {
+      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(max, highest)))) RaiseMax(d, args, r, simd::HorizontalMax(d, max));
+    } else if (*m == -std::numeric_limits<float>::infinity() && hn::AllFalse(d, hn::Gt(max, highest)) &&
+               !hn::AllFalse(d, hn::Ge(max, lowest))) {
+      *m = 0.0f;  // what RaiseMax would find, without the horizontal maximum
+    } else if (!hn::AllFalse(d, hn::Gt(max, hn::Set(d, (*m + kMaxRise) * inverse_scale)))) {
+      RaiseMax(d, args, r, simd::HorizontalMax(d, max));
     }
 
-    double& l = args.row_sum[r];
-    l = static_cast<double>(c) * l + ExpAndSum(d, scores, scores, len, ShiftForMax(m));
-    if (c != 1.0f) {
-      ScaleAccumulators(d, args.accumulators + row * args.accumulators_stride, args.accumulator_columns, c);
+    float* sums = args.row_sums + r * kSumVectors * N;
+    V sum = hn::Load(d, sums), lost = hn::Load(d, sums + N);
+    if (ATTEND_HAS_SCALEF && scale == 1.0f && IsZero(*m)) {
+      ExponentialsAndSum<Exponents::kDirect>(d, scores, scores, len, RowExponent{}, sum, lost);
+    } else {
+      ExponentialsAndSum(d, scores, scores, len, ExponentOfRow(scale, inverse_scale, *m), sum, lost);
     }
+    hn::Store(sum, d, sums);
+    hn::Store(lost, d, sums + N);
   }
 }
 
-// output = o / l. A division, not a product with 1 / l: one rounding instead of two, once per row of output.
+template <class D>
+HWY_INLINE void SoftmaxTotalSums(D d, const float* HWY_RESTRICT row_sums, size_t num_rows, double* totals) {
+  const size_t N = hn::Lanes(d);
+  for (size_t r = 0; r < num_rows; ++r) {
+    const float* sums = row_sums + r * kSumVectors * N;
+    totals[r] = simd::HorizontalSum(d, hn::Load(d, sums), hn::Load(d, sums + N));
+  }
+}
+
+template <Exponents kKind, class D>
+HWY_INLINE void WriteWeights(D d, const float* HWY_RESTRICT s, size_t n, const RowExponent& row, float factor,
+                             float* HWY_RESTRICT weights) {
+  const size_t N = hn::Lanes(d);
+  const hn::Vec<D> f = hn::Set(d, factor);
+  size_t j = 0;
+  for (; j + N <= n; j += N) {
+    hn::StoreU(hn::Mul(Exponential<kKind>(d, hn::LoadU(d, s + j), row), f), d, weights + j);
+  }
+  if (j < n) {
+    const hn::Vec<D> tail = simd::LoadTail(d, s + j, n - j, 0.0f);
+    simd::StoreTail(hn::Mul(Exponential<kKind>(d, tail, row), f), d, weights + j, n - j);
+  }
+}
+
+template <class D>
+HWY_INLINE void SoftmaxWeights(D d, const WeightsArgs& args) {
+  const float inverse_scale = 1.0f / args.scale;
+  for (size_t r = 0; r < args.num_rows; ++r) {
+    const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
+    const float* scores = args.scores + row * args.scores_stride;
+    float* weights = args.weights + row * args.weights_stride;
+    const double l = args.row_sum[r];
+    const size_t len = l == 0.0 ? 0 : static_cast<size_t>(args.lens[r]);
+    const RowExponent exponent = ExponentOfRow(args.scale, inverse_scale, args.row_max[r]);
+    const float factor = static_cast<float>(1.0 / l);
+    if (exponent.kind == Exponents::kClamped) {
+      WriteWeights<Exponents::kClamped>(d, scores, len, exponent, factor, weights);
+    } else {
+      WriteWeights<Exponents::kScaled>(d, scores, len, exponent, factor, weights);
+    }
+    if (len < args.num_columns) std::memset(weights + len, 0, (args.num_columns - len) * sizeof(float));
+  }
+}
+
+// o / l, inverse = 1 / l: with FMA, a product and what is left of it (Markstein 1990, IBM J. Res. Dev. 34(1), theorem
+// 4): as exact as a division but for rare last bits, for 3 of its 16 cycles per vector.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Quotient(D /*d*/, V o, V l, V inverse) {
+#if HWY_NATIVE_FMA
+  const V quotient = hn::Mul(o, inverse);
+  const V left = hn::NegMulAdd(quotient, l, o);
+  return hn::IfThenElse(hn::Eq(left, left), hn::MulAdd(left, inverse, quotient), quotient);  // NaN where o is infinite
+#else
+  (void)inverse;
+  return hn::Div(o, l);
+#endif
+}
+
+// output = o / l. Not the product with 1 / l, which would be rounded twice: the mean of equal numbers is that number.
 template <class D>
 HWY_INLINE void SoftmaxFinishRows(D d, const FinishRowsArgs& args) {
   const size_t N = hn::Lanes(d);
@@ -88,11 +199,15 @@ HWY_INLINE void SoftmaxFinishRows(D d, const FinishRowsArgs& args) {
       continue;
     }
     const hn::Vec<D> divisor = hn::Set(d, static_cast<float>(l));
+    const hn::Vec<D> inverse = hn::Set(d, 1.0f / static_cast<float>(l));
     size_t k = 0;
-    for (; k + N <= args.num_columns; k += N) hn::StoreU(hn::Div(hn::Load(d, o + k), divisor), d, output + k);
+    for (; k + N <= args.num_columns; k += N) {
+      hn::StoreU(Quotient(d, hn::Load(d, o + k), divisor, inverse), d, output + k);
+    }
     // Rows of o are padded to whole vectors, rows of the output are not.
-    if (k < args.num_columns)
-      simd::StoreTail(hn::Div(hn::Load(d, o + k), divisor), d, output + k, args.num_columns - k);
+    if (k < args.num_columns) {
+      simd::StoreTail(Quotient(d, hn::Load(d, o + k), divisor, inverse), d, output + k, args.num_columns - k);
+    }
   }
 }
 

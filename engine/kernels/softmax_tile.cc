@@ -1,5 +1,6 @@
 #include "engine/kernels/softmax_tile.h"
 
+#include <cstddef>
 #include <cstdint>
 
 // clang-format off
@@ -19,11 +20,20 @@ namespace {
 
 void Step(const SoftmaxTileArgs& args) { SoftmaxTileStep(hn::ScalableTag<float>(), args); }
 
+void TotalSums(const float* row_sums, std::size_t num_rows, double* totals) {
+  SoftmaxTotalSums(hn::ScalableTag<float>(), row_sums, num_rows, totals);
+}
+
+void Weights(const WeightsArgs& args) { SoftmaxWeights(hn::ScalableTag<float>(), args); }
+
 void FinishRows(const FinishRowsArgs& args) { SoftmaxFinishRows(hn::ScalableTag<float>(), args); }
 
 SoftmaxTileKernels Kernels() {
   SoftmaxTileKernels kernels;
+  kernels.sums_stride = kSumVectors * hn::Lanes(hn::ScalableTag<float>());
   kernels.step = &Step;
+  kernels.total_sums = &TotalSums;
+  kernels.weights = &Weights;
   kernels.finish_rows = &FinishRows;
   return kernels;
 }

@@ -17,6 +17,8 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/tile_product.h"
@@ -27,13 +29,22 @@ namespace kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr std::size_t kRowsPerStep = 6;
+// What the steps of rows have in common, one panel and inner block.
+struct BlockArgs {
+  std::ptrdiff_t a_stride;
+  const float* b;
+  std::ptrdiff_t b_stride;
+  std::ptrdiff_t c_stride;
+  bool add;        // to C
+  bool first_max;  // max_lanes hold nothing yet
+};
 
 // One row of results leaves the registers: stored, or added to what is there.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE void StoreRow(D d, bool add, V c0, V c1, V c2, V c3, float* HWY_RESTRICT c) {
-  const std::size_t lanes = hn::Lanes(d);
-  if (add) {
+HWY_INLINE void StoreRow(D d, const BlockArgs& args, V c0, V c1, V c2, V c3, float* HWY_RESTRICT c,
+                         float* HWY_RESTRICT max_lanes) {
+  const size_t lanes = hn::Lanes(d);
+  if (args.add) {
     c0 = hn::Add(c0, hn::Load(d, c));
     c1 = hn::Add(c1, hn::Load(d, c + lanes));
     if constexpr (kVectorsPerPanel > 2) {
@@ -47,17 +58,26 @@ HWY_INLINE void StoreRow(D d, bool add, V c0, V c1, V c2, V c3, float* HWY_RESTR
     hn::Store(c2, d, c + 2 * lanes);
     hn::Store(c3, d, c + 3 * lanes);
   }
+  if (max_lanes != nullptr) {
+    V max = hn::Max(c0, c1);
+    if constexpr (kVectorsPerPanel > 2) max = hn::Max(max, hn::Max(c2, c3));
+    if (!args.first_max) max = hn::Max(max, hn::Load(d, max_lanes));
+    hn::Store(max, d, max_lanes);
+  }
 }
 
 // kRows rows of A times one panel of B over one block of the inner dimension. Rows that do not exist (kRows < 6)
 // compile away; each existing row runs the same operations in the same order whatever kRows is.
+//
+// Not inlined: among the variables of its caller, g++ 12 kept the pointers of two rows in vector registers, and moving
+// them back took the ports of the FMAs 2 times in 26. tile_product/qk_m48_n512_d64 on AVX3: 89 -> 97 % of the peak. Two
+// terms per turn; four are no faster, and g++ runs out of registers.
 template <std::size_t kRows, class D>
-HWY_INLINE void MultiplyRows(D d, const float* HWY_RESTRICT a, std::ptrdiff_t a_stride, const float* HWY_RESTRICT b,
-                             std::ptrdiff_t b_stride, std::size_t inner, bool add, float* HWY_RESTRICT c,
-                             std::ptrdiff_t c_stride) {
+HWY_NOINLINE void MultiplyRows(D d, const BlockArgs& args, const float* HWY_RESTRICT a, size_t inner,
+                               float* HWY_RESTRICT c, float* HWY_RESTRICT max_lanes) {
   static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
   using V = hn::Vec<D>;
-  const std::size_t lanes = hn::Lanes(d);
+  const size_t lanes = hn::Lanes(d);
   const V zero = hn::Zero(d);
   V c00 = zero, c01 = zero, c02 = zero, c03 = zero;
   V c10 = zero, c11 = zero, c12 = zero, c13 = zero;
@@ -66,78 +86,126 @@ HWY_INLINE void MultiplyRows(D d, const float* HWY_RESTRICT a, std::ptrdiff_t a_
   V c40 = zero, c41 = zero, c42 = zero, c43 = zero;
   V c50 = zero, c51 = zero, c52 = zero, c53 = zero;
 
+  const float* HWY_RESTRICT b = args.b;
+  const std::ptrdiff_t b_stride = args.b_stride, a_stride = args.a_stride;
+  const float* HWY_RESTRICT a0 = a;
+  const float* HWY_RESTRICT a1 = kRows > 1 ? a0 + a_stride : a0;
+  const float* HWY_RESTRICT a2 = kRows > 2 ? a1 + a_stride : a0;
+  const float* HWY_RESTRICT a3 = kRows > 3 ? a2 + a_stride : a0;
+  const float* HWY_RESTRICT a4 = kRows > 4 ? a3 + a_stride : a0;
+  const float* HWY_RESTRICT a5 = kRows > 5 ? a4 + a_stride : a0;
   V b2 = zero, b3 = zero;
-  for (std::size_t k = 0; k < inner; ++k) {
-    const float* HWY_RESTRICT b_row = b + static_cast<std::ptrdiff_t>(k) * b_stride;
-    const V b0 = hn::LoadU(d, b_row);
-    const V b1 = hn::LoadU(d, b_row + lanes);
-    if constexpr (kVectorsPerPanel > 2) {
-      b2 = hn::LoadU(d, b_row + 2 * lanes);
-      b3 = hn::LoadU(d, b_row + 3 * lanes);
-    }
-#define ATTEND_STEP(row, r0, r1, r2, r3)                                                                             \
-  if constexpr (kRows > row) {                                                                                       \
-    const V broadcast = hn::Set(d, a[static_cast<std::ptrdiff_t>(row) * a_stride + static_cast<std::ptrdiff_t>(k)]); \
-    r0 = hn::MulAdd(broadcast, b0, r0);                                                                              \
-    r1 = hn::MulAdd(broadcast, b1, r1);                                                                              \
-    if constexpr (kVectorsPerPanel > 2) {                                                                            \
-      r2 = hn::MulAdd(broadcast, b2, r2);                                                                            \
-      r3 = hn::MulAdd(broadcast, b3, r3);                                                                            \
-    }                                                                                                                \
+#define ATTEND_ROW(row, a, k, r0, r1, r2, r3) \
+  if constexpr (kRows > row) {                \
+    const V broadcast = hn::Set(d, a[k]);     \
+    r0 = hn::MulAdd(broadcast, b0, r0);       \
+    r1 = hn::MulAdd(broadcast, b1, r1);       \
+    if constexpr (kVectorsPerPanel > 2) {     \
+      r2 = hn::MulAdd(broadcast, b2, r2);     \
+      r3 = hn::MulAdd(broadcast, b3, r3);     \
+    }                                         \
   }
-    ATTEND_STEP(0, c00, c01, c02, c03)
-    ATTEND_STEP(1, c10, c11, c12, c13)
-    ATTEND_STEP(2, c20, c21, c22, c23)
-    ATTEND_STEP(3, c30, c31, c32, c33)
-    ATTEND_STEP(4, c40, c41, c42, c43)
-    ATTEND_STEP(5, c50, c51, c52, c53)
-#undef ATTEND_STEP
+#define ATTEND_TERM(k)                       \
+  {                                          \
+    const V b0 = hn::LoadU(d, b);            \
+    const V b1 = hn::LoadU(d, b + lanes);    \
+    if constexpr (kVectorsPerPanel > 2) {    \
+      b2 = hn::LoadU(d, b + 2 * lanes);      \
+      b3 = hn::LoadU(d, b + 3 * lanes);      \
+    }                                        \
+    b += b_stride;                           \
+    ATTEND_ROW(0, a0, k, c00, c01, c02, c03) \
+    ATTEND_ROW(1, a1, k, c10, c11, c12, c13) \
+    ATTEND_ROW(2, a2, k, c20, c21, c22, c23) \
+    ATTEND_ROW(3, a3, k, c30, c31, c32, c33) \
+    ATTEND_ROW(4, a4, k, c40, c41, c42, c43) \
+    ATTEND_ROW(5, a5, k, c50, c51, c52, c53) \
   }
-  StoreRow(d, add, c00, c01, c02, c03, c);
-  if constexpr (kRows > 1) StoreRow(d, add, c10, c11, c12, c13, c + c_stride);
-  if constexpr (kRows > 2) StoreRow(d, add, c20, c21, c22, c23, c + 2 * c_stride);
-  if constexpr (kRows > 3) StoreRow(d, add, c30, c31, c32, c33, c + 3 * c_stride);
-  if constexpr (kRows > 4) StoreRow(d, add, c40, c41, c42, c43, c + 4 * c_stride);
-  if constexpr (kRows > 5) StoreRow(d, add, c50, c51, c52, c53, c + 5 * c_stride);
+  size_t k = 0;
+  for (; k + 2 <= inner; k += 2) {
+    ATTEND_TERM(k)
+    ATTEND_TERM(k + 1)
+  }
+  for (; k < inner; ++k) ATTEND_TERM(k)
+#undef ATTEND_TERM
+#undef ATTEND_ROW
+  const std::ptrdiff_t c_stride = args.c_stride;
+  const size_t next = max_lanes == nullptr ? 0 : lanes;
+  StoreRow(d, args, c00, c01, c02, c03, c, max_lanes);
+  if constexpr (kRows > 1) StoreRow(d, args, c10, c11, c12, c13, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 2) StoreRow(d, args, c20, c21, c22, c23, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 3) StoreRow(d, args, c30, c31, c32, c33, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 4) StoreRow(d, args, c40, c41, c42, c43, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 5) StoreRow(d, args, c50, c51, c52, c53, c += c_stride, max_lanes += next);
+}
+
+template <class D>
+HWY_INLINE void MultiplyStep(D d, const BlockArgs& args, size_t rows, const float* a, size_t inner, float* c,
+                             float* max_lanes) {
+  switch (rows) {
+    case 6:
+      return MultiplyRows<6>(d, args, a, inner, c, max_lanes);
+    case 5:
+      return MultiplyRows<5>(d, args, a, inner, c, max_lanes);
+    case 4:
+      return MultiplyRows<4>(d, args, a, inner, c, max_lanes);
+    case 3:
+      return MultiplyRows<3>(d, args, a, inner, c, max_lanes);
+    case 2:
+      return MultiplyRows<2>(d, args, a, inner, c, max_lanes);
+    default:
+      return MultiplyRows<1>(d, args, a, inner, c, max_lanes);
+  }
+}
+
+// The most that any row of a step sees.
+HWY_INLINE size_t LongestOf(const std::int32_t* lens, size_t rows) {
+  return static_cast<size_t>(*std::max_element(lens, lens + rows));
+}
+
+// lens, or nullptr if they keep nothing out: most tiles of a run, which are then spared the looking at each step.
+HWY_INLINE const std::int32_t* ThatLimit(const std::int32_t* lens, size_t rows, size_t all) {
+  if (lens == nullptr || all == 0) return nullptr;
+  std::int32_t shortest = lens[0];
+  for (size_t r = 1; r < rows; ++r) shortest = std::min(shortest, lens[r]);
+  return static_cast<size_t>(shortest) < all ? lens : nullptr;
 }
 
 // Panel by panel, inner block by inner block, so that a block of B (128 x 64 floats = 32 KiB with AVX-512) stays in L1
 // while all rows pass over it.
 template <class D>
 void MultiplyTile(D d, const TileProductArgs& args) {
-  const std::size_t width = PanelWidth(d);
-  const std::size_t panels = (args.num_columns + width - 1) / width;
-  for (std::size_t panel = 0; panel < panels; ++panel) {
-    for (std::size_t k = 0; k == 0 || k < args.inner; k += kInnerBlock) {
-      const std::size_t inner = std::min(kInnerBlock, args.inner - k);
-      const float* b = args.b + panel * args.b_panel_stride + static_cast<std::ptrdiff_t>(k) * args.b_row_stride;
-      const bool add = args.accumulate || k > 0;
-      std::size_t row = 0;
-      const auto a_at = [&](std::size_t m) { return args.a + static_cast<std::ptrdiff_t>(m) * args.a_stride + k; };
-      const auto c_at = [&](std::size_t m) {
-        return args.c + static_cast<std::ptrdiff_t>(m) * args.c_stride + panel * width;
-      };
-      for (; row + kRowsPerStep <= args.num_rows; row += kRowsPerStep) {
-        MultiplyRows<6>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
-      }
-      switch (args.num_rows - row) {
-        case 5:
-          MultiplyRows<5>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
-          break;
-        case 4:
-          MultiplyRows<4>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
-          break;
-        case 3:
-          MultiplyRows<3>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
-          break;
-        case 2:
-          MultiplyRows<2>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
-          break;
-        case 1:
-          MultiplyRows<1>(d, a_at(row), args.a_stride, b, args.b_row_stride, inner, add, c_at(row), args.c_stride);
-          break;
-        default:
-          break;
+  if (args.num_rows == 0) return;
+  const size_t width = PanelWidth(d), lanes = hn::Lanes(d);
+  const std::int32_t* lens = ThatLimit(args.lens, args.num_rows, args.num_columns);
+  const std::int32_t* inner_lens = ThatLimit(args.inner_lens, args.num_rows, args.inner);
+  for (size_t panel = 0; panel * width < args.num_columns; ++panel) {
+    for (size_t k = 0; k == 0 || k < args.inner; k += kInnerBlock) {
+      const BlockArgs block{
+          .a_stride = args.a_stride,
+          .b = args.b + panel * args.b_panel_stride + static_cast<std::ptrdiff_t>(k) * args.b_row_stride,
+          .b_stride = args.b_row_stride,
+          .c_stride = args.c_stride,
+          .add = args.accumulate || k > 0,
+          .first_max = panel == 0};
+      const size_t most = std::min(kInnerBlock, args.inner - k);
+      const float* a = args.a + k;
+      float* c = args.c + panel * width;
+      float* max_lanes = k + most == args.inner ? args.max_lanes : nullptr;
+      for (size_t row = 0; row < args.num_rows; row += kRowsPerStep) {
+        const size_t rows = std::min(kRowsPerStep, args.num_rows - row);
+        size_t inner = most;
+        bool skip = lens != nullptr && LongestOf(lens + row, rows) <= panel * width;
+        if (inner_lens != nullptr) {
+          const size_t longest = LongestOf(inner_lens + row, rows);
+          inner = longest <= k ? 0 : std::min(most, longest - k);
+          skip = skip || (inner == 0 && block.add);  // what is not added to is written
+        }
+        if (args.ahead != nullptr) args.ahead->fetch(kRowsAheadPerStep);
+        if (!skip) MultiplyStep(d, block, rows, a, inner, c, max_lanes);
+        a += static_cast<std::ptrdiff_t>(rows) * args.a_stride;
+        c += static_cast<std::ptrdiff_t>(rows) * args.c_stride;
+        if (max_lanes != nullptr) max_lanes += rows * lanes;
       }
     }
   }

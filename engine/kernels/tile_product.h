@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/kernels/rows_ahead.h"
+
 namespace attend::kernels {
 
 struct TileProductArgs {
@@ -21,7 +23,19 @@ struct TileProductArgs {
   std::size_t num_columns;      // panels = ceil(num_columns / panel_width)
   std::size_t inner;            // summed over, in blocks of kInnerBlock
   bool accumulate;              // C += A B; else C = A B
+  // Rows go in steps of kRowsPerStep from the first. lens: valid columns of each row; panels of which no row of a step
+  // sees a column are neither computed nor written. inner_lens: terms of each row; a step sums up to its longest, and
+  // rows of A beyond their own length must be 0. nullptr: all.
+  const std::int32_t* lens = nullptr;
+  const std::int32_t* inner_lens = nullptr;
+  // Row r at max_lanes + r * lanes, aligned: the largest of the row's columns n with n % lanes the lane, over all
+  // columns that were computed, those that pad the last panel included. NaN may be dropped or win.
+  float* max_lanes = nullptr;
+  RowsAhead* ahead = nullptr;  // rows to ask for meanwhile, kRowsAheadPerStep per step of rows
 };
+
+inline constexpr std::size_t kRowsPerStep = 6;
+inline constexpr std::size_t kRowsAheadPerStep = 1;
 
 // Products over more than this many terms are summed in blocks of it, each from zero, and the blocks added in order.
 // The error of a sum of n terms then grows like sqrt(kInnerBlock + n / kInnerBlock) instead of sqrt(n), which is what
@@ -31,6 +45,7 @@ inline constexpr std::size_t kInnerBlock = 128;
 
 struct TileProductKernels {
   // An element of C depends on its row of A, its column of B and inner alone: never on the other rows of the call.
+  // inner_lens do not change that: terms beyond a row's own add zeros (if B is finite there).
   void (*multiply)(const TileProductArgs&);
 };
 

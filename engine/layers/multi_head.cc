@@ -20,17 +20,30 @@ struct Names {
   std::string source;  // "file:prefix: " or nothing
 };
 
-// The shapes that must agree among the tensors themselves. Throws Error naming the one that does not.
+// The shapes that must agree among the tensors themselves. Throws Error naming the one that does not. The numbers of
+// heads are not known here, only that W_q has H / Hkv times the rows of W_k, and W_o that many columns per row of W_v.
 void check_shapes(const MultiHeadParameters& p, const Names& names) {
   const auto named = [&](const std::string& name) { return names.source + name; };
   detail::check_parameter(p.W_q, named(names.W_q), {{"H*D"}, {"Dq"}});
-  const std::int64_t hidden = p.W_q.size(0);
-  detail::check_parameter(p.W_k, named(names.W_k), {{"H*D", hidden}, {"Dk"}});
-  detail::check_parameter(p.W_v, named(names.W_v), {{"H*Dh"}, {"Dv"}});
-  const std::int64_t value_hidden = p.W_v.size(0);
-  detail::check_parameter(p.W_o, named(names.W_o), {{"output size"}, {"H*Dh", value_hidden}});
+  detail::check_parameter(p.W_k, named(names.W_k), {{"Hkv*D"}, {"Dk"}});
+  detail::check_parameter(p.W_v, named(names.W_v), {{"Hkv*Dh"}, {"Dv"}});
+  detail::check_parameter(p.W_o, named(names.W_o), {{"output size"}, {"H*Dh"}});
+  const std::int64_t hidden = p.W_q.size(0), key_hidden = p.W_k.size(0), value_hidden = p.W_v.size(0);
+  const std::int64_t pooled = p.W_o.size(1);
+  if (key_hidden == hidden) {
+    detail::check_parameter(p.W_o, named(names.W_o), {{"output size"}, {"H*Dh", value_hidden}});
+  } else if (pooled % value_hidden != 0) {
+    fail(named(names.W_o), " is ", to_string(p.W_o.sizes()), ", expected (output size, a multiple of ", value_hidden,
+         "), the rows of ", names.W_v);
+  } else if (key_hidden * (pooled / value_hidden) != hidden) {
+    const std::int64_t group = pooled / value_hidden;
+    fail(named(names.W_k), " is ", to_string(p.W_k.sizes()), ", expected (",
+         hidden % group == 0 ? std::to_string(hidden / group) : "a divisor of " + std::to_string(hidden),
+         ", Dk): ", names.W_q, " has ", hidden, " rows, ", names.W_v, " has ", value_hidden, " and ", names.W_o,
+         " has ", pooled, " columns");
+  }
   detail::check_bias(p.b_q, named(names.b_q), hidden);
-  detail::check_bias(p.b_k, named(names.b_k), hidden);
+  detail::check_bias(p.b_k, named(names.b_k), key_hidden);
   detail::check_bias(p.b_v, named(names.b_v), value_hidden);
   detail::check_bias(p.b_o, named(names.b_o), p.W_o.size(0));
 }
@@ -110,17 +123,41 @@ void check_additive_scoring(const MultiHeadParameters& p, std::int64_t num_heads
   detail::check_parameter(p.w_v, "w_v.weight", {{"H", num_heads}, {"D", head_size}});
 }
 
+// Heads of keys and values, checked.
+std::int64_t num_kv_heads_of(const MultiHeadOptions& options) {
+  const std::int64_t heads = options.num_heads, kv_heads = options.num_kv_heads;
+  if (heads < 1) fail("num_heads is ", heads, ", expected at least 1");
+  if (kv_heads < 0 || (kv_heads > 0 && heads % kv_heads != 0)) {
+    fail("num_kv_heads is ", kv_heads, ", expected a divisor of num_heads, ", heads, ", or 0 for as many");
+  }
+  if (options.scoring == Scoring::kAdditive && kv_heads != 0 && kv_heads != heads) {
+    fail("num_kv_heads is ", kv_heads, ", expected num_heads, ", heads,
+         ", or 0: additive scoring has no heads of keys that queries share");
+  }
+  return kv_heads != 0 ? kv_heads : heads;
+}
+
+// The heads divide what the parameters give them: check_shapes has seen the rest.
+void check_heads(const MultiHeadParameters& p, std::int64_t heads, std::int64_t kv_heads) {
+  const std::int64_t hidden = p.W_q.size(0), pooled = p.W_o.size(1);
+  if (hidden % heads != 0) {
+    fail("num_heads is ", heads, ", expected a divisor of ", hidden, ", the rows of W_q");
+  }
+  if (pooled % heads != 0) {
+    fail("num_heads is ", heads, ", expected a divisor of ", pooled, ", the columns of W_o");
+  }
+  const std::int64_t rows = hidden / heads * kv_heads;
+  if (p.W_k.size(0) == rows) return;
+  fail("W_k is ", to_string(p.W_k.sizes()), ", expected (", rows, ", Dk): num_kv_heads is ", kv_heads,
+       ", and a head of W_q's has ", hidden / heads, " rows");
+}
+
 std::shared_ptr<const detail::LayerImpl> build(const MultiHeadOptions& options, const MultiHeadParameters& p) {
-  if (options.num_heads < 1) fail("num_heads is ", options.num_heads, ", expected at least 1");
+  const std::int64_t kv_heads = num_kv_heads_of(options);
   if (options.scale && !std::isfinite(*options.scale)) fail("scale is ", *options.scale, ", expected a finite number");
   check_shapes(p, {});
-  const std::int64_t hidden = p.W_q.size(0), value_hidden = p.W_v.size(0);
-  for (const std::int64_t size : {hidden, value_hidden}) {
-    if (size % options.num_heads != 0) {
-      fail("num_heads is ", options.num_heads, ", expected a divisor of ", size, ", the rows of ",
-           size == hidden ? "W_q" : "W_v");
-    }
-  }
+  check_heads(p, options.num_heads, kv_heads);
+  const std::int64_t hidden = p.W_q.size(0);
   const bool additive = options.scoring == Scoring::kAdditive;
   if (additive && options.scale) fail("scale is ", *options.scale, ", expected none: additive scoring has no scale");
   if (additive) check_additive_scoring(p, options.num_heads, hidden / options.num_heads);
@@ -132,11 +169,12 @@ std::shared_ptr<const detail::LayerImpl> build(const MultiHeadOptions& options, 
   layer->score = additive ? detail::Score::kAdditive : detail::Score::kDot;
   layer->is_multi_head = true;
   layer->num_heads = options.num_heads;
+  layer->num_kv_heads = kv_heads;
   layer->query_size = p.W_q.size(1);
   layer->key_size = p.W_k.size(1);
   layer->value_size = p.W_v.size(1);
   layer->score_size = hidden / options.num_heads;
-  layer->head_value_size = value_hidden / options.num_heads;
+  layer->head_value_size = p.W_o.size(1) / options.num_heads;
   layer->output_size = p.W_o.size(0);
   layer->query = std::make_shared<matmul::Linear>(p.W_q, p.b_q, "W_q");
   layer->key = std::make_shared<matmul::Linear>(p.W_k, p.b_k, "W_k");

@@ -34,6 +34,10 @@ void resolve_shape(PlanImpl& plan) {
          ", the largest valid length");
   }
   check_at_least(shape.num_heads, 1, "num_heads");
+  if (shape.num_kv_heads < 0 || (shape.num_kv_heads > 0 && shape.num_heads % shape.num_kv_heads != 0)) {
+    fail("num_kv_heads is ", shape.num_kv_heads, ", expected a divisor of num_heads, ", shape.num_heads);
+  }
+  if (shape.num_kv_heads == 0) shape.num_kv_heads = shape.num_heads;
   shape.query_size = resolve_size(shape.query_size, layer.query_size, "query_size", layer.name);
   shape.key_size = resolve_size(shape.key_size, layer.key_size, "key_size", layer.name);
   if (layer.score != Score::kAdditive && !layer.is_multi_head && !layer.either_side) {
@@ -78,6 +82,9 @@ void establish_facts(PlanImpl& plan) {
   if (plan.options.threads < 1) fail("threads is ", plan.options.threads, ", expected at least 1");
   resolve_shape(plan);
   plan.num_heads = layer.is_multi_head ? layer.num_heads : plan.shape.num_heads;
+  plan.num_kv_heads = !layer.is_multi_head     ? plan.shape.num_kv_heads
+                      : layer.num_kv_heads > 0 ? layer.num_kv_heads
+                                               : layer.num_heads;
   plan.head_value_size = layer.head_value_size != 0 ? layer.head_value_size : plan.shape.value_size;
   plan.context_size = layer.output_size != 0 ? layer.output_size : plan.head_value_size;
   plan.output_size = plan.context_size + (plan.options.concat_queries ? plan.shape.query_size : 0);

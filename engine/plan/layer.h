@@ -22,6 +22,7 @@ struct LayerImpl {
 
   // Sizes fixed by the parameters; 0 where the shape of a plan decides.
   std::int64_t num_heads = 0;
+  std::int64_t num_kv_heads = 0;  // of keys and values, a divisor of num_heads; 0: num_heads
   std::int64_t query_size = 0, key_size = 0, value_size = 0;
   std::int64_t score_size =
       0;  // per head: D of a dot product, U of an additive score; bilinear: decided by the planner

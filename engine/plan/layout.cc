@@ -16,9 +16,9 @@ constexpr const char* kPrepared = "prepared keys";
 std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 std::size_t map_out(const matmul::Linear* map) { return map == nullptr ? 0 : map->out_size(); }
 
-// One number per key and head of the batch.
+// One number per key and key-value head of the batch.
 std::size_t head_keys(const PlanImpl& plan, const char* what) {
-  const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_heads), what);
+  const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_kv_heads), what);
   return checked_multiply(heads, plan.key_capacity, what);
 }
 
@@ -31,6 +31,9 @@ void lay_out_shared(PlanImpl& plan, Carver& shared) {
   WorkspaceLayout& layout = plan.layout;
   layout.key_limits = shared.take(batch, sizeof(std::int32_t));
   layout.row_starts = shared.take(batch + 1, sizeof(std::int64_t));
+  if (plan.options.padding == Padding::kSkipQueries) {
+    layout.query_starts = shared.take(batch + 1, sizeof(std::int64_t));
+  }
   if (plan.options.count_tiers) {
     const std::size_t counters = checked_multiply(to_size(plan.options.threads), kernels::kNumScoreTiers, kWorkspace);
     layout.tier_counts = shared.take(counters, sizeof(std::uint64_t));
@@ -54,11 +57,43 @@ void lay_out_shared(PlanImpl& plan, Carver& shared) {
   }
 }
 
-void lay_out_pooling(PlanImpl& plan, Carver& worker) {
+// Rows of floats, in one worker's part.
+std::size_t take_floats(Carver& worker, std::size_t rows, std::size_t columns) {
+  return worker.take(checked_multiply(rows, columns, kWorkspace), sizeof(float));
+}
+
+// Queries of the heads that share a key-value head, as lanes: queries, scores and sums by lane.
+void lay_out_lanes(PlanImpl& plan, Carver& worker) {
   WorkspaceLayout& layout = plan.layout;
-  const auto floats = [&](std::size_t rows, std::size_t columns) {
-    return worker.take(checked_multiply(rows, columns, kWorkspace), sizeof(float));
-  };
+  const std::size_t lanes = plan.group_queries;
+  layout.packed_queries = take_floats(worker, to_size(plan.score_size), lanes);
+  layout.accumulators = take_floats(worker, to_size(plan.head_value_size), lanes);
+  layout.row_max = take_floats(worker, 1, lanes);
+  layout.row_sums = take_floats(worker, 2, lanes);
+  layout.row_lens = worker.take(lanes, sizeof(std::int32_t));
+  layout.tile_lens = worker.take(lanes, sizeof(std::int32_t));
+  layout.scores = take_floats(worker, plan.tile_keys, lanes);
+}
+
+// Queries of all heads of an entry, as rows.
+void lay_out_decoding(PlanImpl& plan, Carver& worker) {
+  WorkspaceLayout& layout = plan.layout;
+  const std::size_t rows = plan.group_queries * to_size(plan.num_kv_heads);
+  layout.packed_queries = take_floats(worker, rows, to_size(plan.score_size));
+  layout.accumulators = take_floats(worker, rows, plan.padded_values);
+  layout.row_max = take_floats(worker, rows, 1);
+  layout.row_sums = take_floats(worker, rows, plan.kernels->softmax_tile.sums_stride);
+  layout.row_totals = worker.take(rows, sizeof(double));
+  layout.row_lens = worker.take(rows, sizeof(std::int32_t));
+  layout.tile_lens = worker.take(rows, sizeof(std::int32_t));
+  layout.scores = take_floats(worker, rows, plan.scores_stride);
+}
+
+void lay_out_pooling(PlanImpl& plan, Carver& worker) {
+  if (plan.pooling == Pooling::kLanes) return lay_out_lanes(plan, worker);
+  if (plan.pooling == Pooling::kDecode) return lay_out_decoding(plan, worker);
+  WorkspaceLayout& layout = plan.layout;
+  const auto floats = [&](std::size_t rows, std::size_t columns) { return take_floats(worker, rows, columns); };
   layout.packed_keys = floats(plan.span_keys, plan.inner_size);
   layout.packed_values = floats(plan.span_keys, plan.padded_values);
   layout.window_exps = floats(plan.window_keys, plan.inner_size);
@@ -70,9 +105,11 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
   }
   layout.accumulators = floats(plan.group_queries, plan.padded_values * plan.accumulator_levels);
   layout.row_max = floats(plan.group_queries, 1);
-  layout.row_sum = worker.take(plan.group_queries, sizeof(double));
+  layout.row_sums = floats(plan.group_queries, plan.kernels->softmax_tile.sums_stride);
+  layout.row_totals = worker.take(plan.group_queries, sizeof(double));
   layout.row_lens = worker.take(plan.group_queries, sizeof(std::int32_t));
   layout.scores = floats(plan.tile_queries, plan.scores_stride);
+  layout.max_lanes = floats(plan.tile_queries, plan.kernels->pack.panel_width);
   layout.tile_lens = worker.take(plan.tile_queries, sizeof(std::int32_t));
 }
 
@@ -110,7 +147,7 @@ void lay_out_workspace(PlanImpl& plan) {
 }
 
 void lay_out_prepared(PlanImpl& plan) {
-  const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_heads), kPrepared);
+  const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_kv_heads), kPrepared);
   const std::size_t keys = head_keys(plan, kPrepared);
   PreparedLayout& layout = plan.prepared;
   Carver memory;
@@ -119,6 +156,12 @@ void lay_out_prepared(PlanImpl& plan) {
   };
   layout.lens = memory.take(to_size(plan.shape.batch), sizeof(std::int32_t));
   layout.values_finite = memory.take(heads, sizeof(std::int32_t));
+  if (plan.reads_rows()) {
+    layout.rows = per_key(to_size(plan.score_size));
+    layout.value_rows = per_key(to_size(plan.head_value_size));
+    layout.total = memory.bytes();
+    return;
+  }
   if (plan.layer->score != Score::kDot) layout.rows = per_key(to_size(plan.score_size));
   if (plan.layer->score != Score::kAdditive) layout.key_panels = per_key(plan.inner_size);
   if (plan.factored) {

@@ -20,10 +20,15 @@ struct Reason {
   std::string text;
 };
 
-// How a query tile meets its keys.
+// How queries meet their keys.
 enum class Pooling {
-  kFused,         // key tile by key tile with online softmax: scores of one tile exist at a time
-  kMaterialised,  // all scores of a row at once, softmax, then pooling: what returns attention weights
+  // Key tile by key tile with online softmax: scores of one tile exist at a time. Weights, where they are asked for,
+  // are scored again once the sums of their row are known.
+  kFused,
+  kMaterialised,  // all scores of a row at once, softmax, then pooling of the values by the weights as they are
+                  // returned
+  kLanes,         // few queries: they are the lanes, keys and values are read where they lie
+  kDecode,        // a handful of queries: keys and values are read once, in the order of memory
 };
 
 // The tile product sums blocks of 128 keys, and adds blocks to a row's accumulators one after another. Up to 64
@@ -37,6 +42,7 @@ struct WorkspaceLayout {
   // Shared by all workers.
   std::size_t key_limits = 0;                 // int32 (B): keys that some query of the entry sees
   std::size_t row_starts = 0;                 // int64 (B + 1): sums of key_limits, to number the visible key rows
+  std::size_t query_starts = 0;               // int64 (B + 1): the same for queries, where padded ones are skipped
   std::size_t tier_counts = 0;                // uint64 (threads, kNumScoreTiers), where tiers are counted
   std::size_t query = 0, key = 0, value = 0;  // projected rows, (B, M or N, size of the map)
   std::size_t key_exps = 0, key_max = 0;      // factored additive score: (B, H, panels), (B, H, key_capacity)
@@ -48,8 +54,8 @@ struct WorkspaceLayout {
   std::size_t packed_keys = 0, packed_values = 0;                 // a span
   std::size_t window_exps = 0, window_max = 0;                    // keys that the worker projects itself
   std::size_t packed_queries = 0, query_exps = 0, query_max = 0;  // a group of queries
-  std::size_t accumulators = 0, row_max = 0, row_sum = 0, row_lens = 0;
-  std::size_t scores = 0, tile_lens = 0;  // a tile
+  std::size_t accumulators = 0, row_max = 0, row_sums = 0, row_totals = 0, row_lens = 0;
+  std::size_t scores = 0, max_lanes = 0, tile_lens = 0;  // a tile
   // Within a worker, while projecting: rows gathered for a map, its results, its scratch.
   std::size_t rows_in = 0, rows_out = 0, map_scratch = 0;
   std::size_t total = 0;
@@ -59,10 +65,12 @@ struct WorkspaceLayout {
 struct PreparedLayout {
   std::size_t lens = 0;           // int32 (B)
   std::size_t values_finite = 0;  // int32 (B, H): 1, or 0 if some value is infinite or NaN
-  std::size_t rows = 0;        // additive: projected keys (B, key_capacity, H * U); gaussian: (B, H, key_capacity, D)
-  std::size_t key_panels = 0;  // dot, gaussian: (B, H, panels)
+  // additive: projected keys, (B, key_capacity, H * U). gaussian: (B, Hkv, key_capacity, D). Dot, where queries are
+  // few: (B, key_capacity, Hkv * D), and values likewise.
+  std::size_t rows = 0, value_rows = 0;
+  std::size_t key_panels = 0;             // dot, gaussian: (B, Hkv, panels)
   std::size_t key_exps = 0, key_max = 0;  // factored additive score, as in the workspace
-  std::size_t value_panels = 0;           // (B, H, panels of key_capacity rows)
+  std::size_t value_panels = 0;           // (B, Hkv, panels of key_capacity rows)
   std::size_t total = 0;
 };
 
@@ -73,7 +81,8 @@ struct PlanImpl {
   PlanOptions options;
 
   // Facts derived from layer and shape.
-  std::int64_t num_heads = 1;        // pooled side by side
+  std::int64_t num_heads = 1;        // of queries, pooled side by side
+  std::int64_t num_kv_heads = 1;     // of keys and values
   std::int64_t score_size = 0;       // per head
   std::size_t inner_size = 0;        // of packed keys: score_size, + 1 for the gaussian's half norm
   std::size_t key_capacity = 0;      // keys of an entry, in whole panels
@@ -82,6 +91,9 @@ struct PlanImpl {
   std::int64_t context_size = 0;     // columns of an output row without the concatenated query
   std::int64_t output_size = 0;      // with it
   float scale = 1.0f;                // of the dot product
+  // What packed queries hold it times: log2(e) where scores are to be exponents of two; else 1, and the softmax applies
+  // score_scale.
+  float query_scale = 1.0f, score_scale = 1.0f;
   const matmul::Linear* query_map = nullptr;
   const matmul::Linear* key_map = nullptr;
   const matmul::Linear* value_map = nullptr;
@@ -95,6 +107,7 @@ struct PlanImpl {
   // queries (again of tiles) whose sums it keeps meanwhile.
   std::size_t tile_queries = 0, tile_keys = 0;
   std::size_t group_queries = 0, span_keys = 0;
+  std::size_t pass_keys = 0;      // keys that a group meets before the next group does: a span or a part of it
   std::size_t scores_stride = 0;  // floats of a row of scores: tile_keys, or all keys where whole rows are kept
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
@@ -109,6 +122,10 @@ struct PlanImpl {
 
   // Whether the workspace holds the exponentials of all keys.
   bool keeps_key_exps() const { return factored && window_keys == 0 && !options.prepared_keys; }
+  // Whether kernels read keys and values where they lie, so that prepared ones are rows too.
+  bool reads_rows() const { return pooling == Pooling::kLanes || pooling == Pooling::kDecode; }
+  // Query heads per key-value head.
+  std::int64_t group_heads() const { return num_heads / num_kv_heads; }
   std::vector<Reason> reasons;
 
   // Estimated for the full shape, all keys valid.

@@ -12,13 +12,18 @@
 namespace attend::detail {
 namespace {
 
-// Query rows of a tile: eight steps of the 6-row register kernel. 48 rows of a 512-key score tile are 96 KiB, which
-// with the keys and values passing by stays within a 1 MiB share of L2. bench: dot/*.
+// Query rows of a tile: eight steps of the 6-row register kernel. bench: dot_tile/*.
 constexpr std::size_t kDotTileQueries = 48;
+// Keys of a dot product's tile: one inner block of the tile product. 48 x 128 scores and a panel of keys stay in L1.
+constexpr std::size_t kDotTileKeys = kernels::kInnerBlock;
+// Bytes of packed keys and values that pass a group of queries before the next group does, and of the queries and sums
+// of a group: together half of 2 MiB of L2. Where all keys are fewer, a group is a tile. bench:
+// dot/b1_h32_kv8_m2048_n2048_d128.
+constexpr std::size_t kPassBytes = 512 * 1024, kDotGroupBytes = 512 * 1024;
 // The additive score is bound by its arithmetic from a few rows on; 16 keep the score tile at 32 KiB. bench:
 // additive/*.
 constexpr std::size_t kAdditiveTileQueries = 16;
-// Keys of a tile: four inner blocks of the tile product. Longer tiles rescale less often but fall out of L1 and L2.
+// Keys of an additive tile, and of a materialised row at a time.
 constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
 // Bytes of keys, and of values, that an additive worker packs at a time, and of sums and exponentials that it keeps for
 // its queries: with scores and staging, 1 MiB per worker up to 512 hidden units and value columns.
@@ -32,10 +37,20 @@ constexpr std::size_t kRowStep = 6;
 // Up to this many queries, keys are cut into chunks that workers pool side by side. A chunk of one query and 256 hidden
 // units takes some 20 us, merging it well below one. Chunks are fixed, so that results do not depend on the threads.
 constexpr std::size_t kChunkQueries = 32, kChunkKeys = 1024;
+// Rows of queries that share a key-value head: up to this many are read against keys and values in the order of memory,
+// up to that many become lanes. bench: planner/*.
+constexpr std::size_t kDecodeRows = 8, kMostLanes = 64, kFewLanes = 32;
+// Keys of a step of lanes. bench: query_lanes/*.
+constexpr std::size_t kLanesTileKeys = 128;
+// Bytes of keys and values of all heads that one worker reads before results are merged.
+constexpr std::size_t kDecodeChunkBytes = 4 * 1024 * 1024;
 // Work items per thread: enough that uneven lengths even out.
 constexpr std::size_t kItemsPerThread = 4;
 
 std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// "1 item", "2 items".
+std::string count_text(std::size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 struct Candidate {
   std::string path;
@@ -43,7 +58,12 @@ struct Candidate {
   bool factored;
 };
 
-// The paths that fit, the one the rules would take first. attention_weights need whole rows at once.
+// Query rows that share a key-value head.
+std::size_t group_rows(const PlanImpl& plan) {
+  return std::max<std::size_t>(to_size(plan.shape.num_queries * plan.group_heads()), 1);
+}
+
+// The paths that fit, the one the rules would take first.
 std::vector<Candidate> candidates(const PlanImpl& plan) {
   std::vector<Candidate> all;
   if (plan.layer->score == Score::kAdditive) {
@@ -55,18 +75,48 @@ std::vector<Candidate> candidates(const PlanImpl& plan) {
       if (!plan.options.attention_weights) all.push_back({path, Pooling::kFused, factored});
       all.push_back({path + "-materialised", Pooling::kMaterialised, factored});
     }
-  } else {
-    if (!plan.options.attention_weights) all.push_back({"dot/fused", Pooling::kFused, false});
-    all.push_back({"dot/materialised", Pooling::kMaterialised, false});
+    return all;
   }
+  const Candidate fused{"dot/fused", Pooling::kFused, false};
+  const Candidate materialised{"dot/materialised", Pooling::kMaterialised, false};
+  if (plan.options.attention_weights) {
+    const bool rows_fit = kRowStep * to_size(plan.shape.num_keys) * sizeof(float) <= kMaterialisedBytes;
+    all = {rows_fit ? materialised : fused, rows_fit ? fused : materialised};
+    return all;
+  }
+  // Gaussian scores need the norms that packing appends.
+  const std::size_t rows = group_rows(plan);
+  const bool is_product = plan.layer->score == Score::kDot;
+  if (is_product && rows <= kDecodeRows) all.push_back({"dot/decode", Pooling::kDecode, false});
+  if (is_product && rows <= kFewLanes) all.push_back({"dot/lanes", Pooling::kLanes, false});
+  all.push_back(fused);
+  if (is_product && rows > kFewLanes && rows <= kMostLanes) all.push_back({"dot/lanes", Pooling::kLanes, false});
+  all.push_back(materialised);
   return all;
 }
 
 std::string why_first(const PlanImpl& plan, const Candidate& first) {
-  std::string why = first.pooling == Pooling::kMaterialised
-                        ? "attention_weights are asked for, so each row's weights exist anyway and pool the values "
-                          "from where they lie"
-                        : "attention_weights are not asked for, so scores live one tile at a time (online softmax)";
+  const std::size_t sharing = group_rows(plan);
+  const std::string rows =
+      count_text(sharing, "query row") + (sharing == 1 ? " meets" : " share") + " each key-value head";
+  std::string why;
+  switch (first.pooling) {
+    case Pooling::kDecode:
+      return rows + ": reading keys and values once, in the order of memory, takes all the time";
+    case Pooling::kLanes:
+      return rows + ": they fill the lanes, and packing keys and values would take longer than using them";
+    case Pooling::kFused:
+      why =
+          plan.options.attention_weights
+              ? "rows of scores exceed " + std::to_string(kMaterialisedBytes / 1024) +
+                    " KiB, so attention_weights are scored again once their sums are known"
+              : std::string("attention_weights are not asked for, so scores live one tile at a time (online softmax)");
+      break;
+    case Pooling::kMaterialised:
+      why =
+          "attention_weights are asked for, so each row's weights exist anyway and pool the values from where they lie";
+      break;
+  }
   if (plan.layer->score != Score::kAdditive) return why;
   return why + "; tanh from exponentials taken once per query and key, several terms per division";
 }
@@ -105,23 +155,58 @@ std::size_t additive_span(const PlanImpl& plan) {
   return std::min(span, plan.key_capacity);
 }
 
+// Sizes that every path shares.
+void choose_sizes(PlanImpl& plan) {
+  const std::size_t panel = plan.kernels->pack.panel_width;
+  plan.inner_size = to_size(plan.score_size) + (plan.layer->score == Score::kGaussian ? 1 : 0);
+  plan.key_capacity = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
+  plan.padded_values = round_up(to_size(plan.head_value_size), panel);
+  // Scores of a dot product are exponents of two where the softmax is online, those of an additive score become so.
+  constexpr float kLog2E = 1.44269504f;
+  const bool additive = plan.layer->score == Score::kAdditive;
+  const bool exponents = !additive && plan.pooling != Pooling::kMaterialised;
+  plan.query_scale = exponents ? plan.scale * kLog2E : plan.scale;
+  plan.score_scale = exponents ? 1.0f : kLog2E;
+}
+
+void choose_lanes(PlanImpl& plan) {
+  plan.group_queries = round_up(group_rows(plan), plan.kernels->query_lanes.lanes);
+  plan.tile_queries = plan.group_queries;
+  plan.tile_keys = std::min(plan.key_capacity, kLanesTileKeys);
+  plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
+  plan.reasons.push_back({"tiles", std::to_string(plan.group_queries) + " lanes x " + std::to_string(plan.tile_keys) +
+                                       " keys, whose scores stay in L1"});
+}
+
+void choose_decoding(PlanImpl& plan) {
+  plan.group_queries = plan.tile_queries = group_rows(plan);
+  const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
+  const std::size_t panel = plan.kernels->pack.panel_width;
+  const std::size_t chunk = std::clamp(fit(kDecodeChunkBytes, std::max<std::size_t>(key_bytes, 1), panel),
+                                       round_up(kernels::kInnerBlock, panel), kChunkKeys);
+  plan.chunk_keys = plan.key_capacity > chunk ? chunk : 0;
+  plan.tile_keys = plan.scores_stride = std::min(plan.key_capacity, chunk);
+  plan.reasons.push_back({"tiles", count_text(plan.group_queries, "row") + " x " + std::to_string(plan.tile_keys) +
+                                       " keys of every head: " + std::to_string(key_bytes * plan.tile_keys / 1024) +
+                                       " KiB of keys and values"});
+}
+
 void choose_tiles(PlanImpl& plan) {
   const std::size_t panel = plan.kernels->pack.panel_width;
   const bool additive = plan.layer->score == Score::kAdditive, fused = plan.pooling == Pooling::kFused;
   const std::size_t most_queries = additive ? kAdditiveTileQueries : kDotTileQueries;
   const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
-  plan.inner_size = to_size(plan.score_size) + (plan.layer->score == Score::kGaussian ? 1 : 0);
-  plan.key_capacity = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
-  plan.padded_values = round_up(to_size(plan.head_value_size), panel);
-  const bool chunked = fused && queries <= kChunkQueries && plan.key_capacity > kChunkKeys;
+  const bool chunked =
+      fused && queries <= kChunkQueries && plan.key_capacity > kChunkKeys && !plan.options.attention_weights;
   plan.chunk_keys = chunked ? kChunkKeys : 0;
   plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel && !chunked ? 2 : 1;
   std::string why;
   if (fused) {
     plan.tile_queries = std::min(queries, most_queries);
-    plan.tile_keys = additive ? additive_span(plan) : std::min(plan.key_capacity, round_up(kTileKeys, panel));
+    plan.tile_keys = additive ? additive_span(plan) : std::min(plan.key_capacity, round_up(kDotTileKeys, panel));
     why = plan.tile_keys < plan.key_capacity
-              ? "scores of a tile stay in L2, sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
+              ? std::string(additive ? "scores of a tile stay in L2" : "scores of a tile stay in L1") +
+                    ", sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
               : "all keys fit one tile";
   } else {
     const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kRowStep * kRowStep;
@@ -133,24 +218,26 @@ void choose_tiles(PlanImpl& plan) {
   plan.scores_stride = fused ? plan.tile_keys : plan.key_capacity;
   // Dot products pack a head's keys and values whole, once for all its queries.
   plan.span_keys = additive ? plan.tile_keys : plan.key_capacity;
+  plan.pass_keys = plan.span_keys;
   plan.group_queries = plan.tile_queries;
-  if (additive && fused) {
-    const std::size_t row_bytes =
-        (plan.padded_values * plan.accumulator_levels + to_size(plan.score_size)) * sizeof(float);
-    plan.group_queries = std::min(fit(kGroupBytes, row_bytes, plan.tile_queries), round_up(queries, plan.tile_queries));
+  const std::size_t pass_bytes = (plan.inner_size + plan.padded_values) * sizeof(float);
+  if (!additive && fused && pass_bytes * plan.key_capacity > kPassBytes) {
+    plan.pass_keys = std::min(fit(kPassBytes, pass_bytes, plan.tile_keys), plan.span_keys);
+  }
+  if (fused && (additive || plan.pass_keys < plan.span_keys)) {
+    const std::size_t row_bytes = (plan.padded_values * plan.accumulator_levels + plan.inner_size) * sizeof(float);
+    plan.group_queries = std::min(fit(additive ? kGroupBytes : kDotGroupBytes, row_bytes, plan.tile_queries),
+                                  round_up(queries, plan.tile_queries));
   }
   plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
                                        " keys, panels of " + std::to_string(panel) + ": " + why});
   if (plan.group_queries > plan.tile_queries) {
-    plan.reasons.push_back({"group", std::to_string(plan.group_queries) +
-                                         " queries pass a tile's keys before the next keys, their sums and "
-                                         "exponentials within " +
-                                         std::to_string(kGroupBytes / 1024) + " KiB"});
+    plan.reasons.push_back({"group", std::to_string(plan.group_queries) + " queries pass " +
+                                         std::to_string(plan.pass_keys) +
+                                         " keys before the next keys, their sums within " +
+                                         std::to_string((additive ? kGroupBytes : kDotGroupBytes) / 1024) + " KiB"});
   }
 }
-
-// "1 item", "2 items".
-std::string count_text(std::size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 std::size_t num_chunks(const PlanImpl& plan) {
   return plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
@@ -181,20 +268,22 @@ void choose_projection(PlanImpl& plan) {
 }
 
 void choose_split(PlanImpl& plan) {
-  const std::size_t heads = std::max<std::size_t>(to_size(plan.shape.batch * plan.num_heads), 1);
+  const bool decode = plan.pooling == Pooling::kDecode;
+  const std::size_t heads = std::max<std::size_t>(to_size(plan.shape.batch * (decode ? 1 : plan.num_kv_heads)), 1);
   const std::size_t wanted = kItemsPerThread * to_size(plan.options.threads);
   const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
   plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(divide_up(wanted, heads), 1, tiles);
   const std::size_t chunks = num_chunks(plan);
-  if (chunks > 1 || plan.window_keys > 0) plan.query_ranges = 1;
+  if (chunks > 1 || plan.window_keys > 0 || plan.reads_rows()) plan.query_ranges = 1;
   std::string why = plan.entries_per_item > 1 ? std::string("several entries of the batch each")
-                    : plan.query_ranges == 1  ? std::string("one per head and batch entry")
+                    : decode                  ? std::string("one per batch entry")
+                    : plan.query_ranges == 1  ? std::string("one per key-value head and batch entry")
                                               : std::to_string(plan.query_ranges) +
                                                    " ranges of queries per head, since heads alone are fewer than " +
                                                    std::to_string(kItemsPerThread) + " per thread";
   if (chunks > 1) {
     why = std::to_string(chunks) + " chunks of " + std::to_string(plan.chunk_keys) +
-          " keys per head, merged in order, since at most " + std::to_string(kChunkQueries) + " queries share them";
+          (decode ? " keys of all heads" : " keys per head") + ", merged in order, since few queries share them";
   }
   plan.reasons.push_back(
       {"split", count_text(divide_up(heads, plan.entries_per_item) * plan.query_ranges * chunks, "item") + " for " +
@@ -215,7 +304,14 @@ void check_tier_options(const PlanImpl& plan) {
 void apply_rules(PlanImpl& plan) {
   choose_path(plan);
   check_tier_options(plan);
-  choose_tiles(plan);
+  choose_sizes(plan);
+  if (plan.pooling == Pooling::kLanes) {
+    choose_lanes(plan);
+  } else if (plan.pooling == Pooling::kDecode) {
+    choose_decoding(plan);
+  } else {
+    choose_tiles(plan);
+  }
   choose_projection(plan);
   choose_split(plan);
   const auto map_reason = [&](const matmul::Linear* map, const char* name) {

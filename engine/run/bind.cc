@@ -35,9 +35,9 @@ struct KeyRows {
 KeyRows check_keys(const PlanImpl& plan, const TensorView<const float>& keys, const char* keys_name,
                    const TensorView<const float>& values, const char* values_name, bool heads, std::int64_t batch) {
   const Shape& shape = plan.shape;
-  check_rows(keys, keys_name, heads, batch, shape.num_heads, {"N"}, {"Dk", shape.key_size});
+  check_rows(keys, keys_name, heads, batch, shape.num_kv_heads, {"N"}, {"Dk", shape.key_size});
   const std::int64_t entries = keys.size(0), num_keys = keys.size(-2);
-  check_rows(values, values_name, heads, entries, shape.num_heads, {"N", num_keys}, {"Dv", shape.value_size});
+  check_rows(values, values_name, heads, entries, shape.num_kv_heads, {"N", num_keys}, {"Dv", shape.value_size});
   return {entries, num_keys, rows_of(keys), rows_of(values)};
 }
 
@@ -52,7 +52,6 @@ void bind_prepared(const PlanImpl& plan, const Inputs& inputs, const PreparedVie
     fail("prepared holds ", prepared.batch, " batch entries, queries has ", bound.batch, ", expected as many");
   }
   bound.num_keys = prepared.num_keys;
-  bound.valid_lens = TensorView<const std::int32_t>(prepared.lens(), {prepared.batch});
 }
 
 // valid_lens of a run on prepared keys: at most the keys that each entry has.
@@ -60,7 +59,7 @@ void check_prepared_lens(const TensorView<const std::int32_t>& lens, const Prepa
                          std::int64_t num_queries) {
   check_valid_lens(lens, prepared.batch, num_queries, prepared.num_keys);
   for (std::int64_t b = 0; b < prepared.batch; ++b) {
-    const std::int32_t limit = key_limit(lens, b, num_queries, prepared.num_keys);
+    const std::int32_t limit = VisibleKeys(lens, num_queries, prepared.num_keys).limit(b);
     if (limit <= prepared.lens()[b]) continue;
     fail("valid_lens has ", limit, " for batch entry ", b, ", expected at most ", prepared.lens()[b],
          ", the keys prepared for it");
@@ -73,6 +72,9 @@ void check_lens_option(const PlanImpl& plan, const TensorView<const std::int32_t
   }
   if (plan.options.valid_lens == ValidLens::kPerBatch && lens.rank() != 1) {
     fail("valid_lens is ", to_string(lens.sizes()), ", expected rank 1: the plan was made with ValidLens::kPerBatch");
+  }
+  if (plan.options.padding == Padding::kSkipQueries && lens.rank() == 2) {
+    fail("valid_lens is ", to_string(lens.sizes()), ", expected rank 1: the plan was made with Padding::kSkipQueries");
   }
 }
 
@@ -105,6 +107,8 @@ Bound bind(const PlanImpl& plan, const Inputs& inputs, const PreparedView* prepa
   check_at_most(bound.num_queries, shape.num_queries, "num_queries");
   check_at_most(bound.num_keys, shape.num_keys, "num_keys");
 
+  TensorView<const std::int32_t> lens = inputs.valid_lens;
+  if (prepared != nullptr && lens.empty()) lens = TensorView<const std::int32_t>(prepared->lens(), {prepared->batch});
   if (!inputs.valid_lens.empty()) {
     check_lens_option(plan, inputs.valid_lens);
     if (prepared != nullptr) {
@@ -112,8 +116,10 @@ Bound bind(const PlanImpl& plan, const Inputs& inputs, const PreparedView* prepa
     } else {
       check_valid_lens(inputs.valid_lens, bound.batch, bound.num_queries, bound.num_keys);
     }
-    bound.valid_lens = inputs.valid_lens;
   }
+  // Queries are as padded as the lengths of their own run say: those of prepared keys are of keys alone.
+  const Padding padding = inputs.valid_lens.empty() ? Padding::kCompute : plan.options.padding;
+  bound.visible = VisibleKeys(lens, bound.num_queries, bound.num_keys, plan.options.causal, padding);
 
   check_rows(outputs.output, "output", heads, bound.batch, shape.num_heads, {"M", bound.num_queries},
              {"Dv", plan.output_size});

@@ -7,6 +7,7 @@
 
 #include "attend/plan.h"
 #include "engine/plan/plan_impl.h"
+#include "engine/view/valid_lens.h"
 
 namespace attend::detail {
 
@@ -41,7 +42,7 @@ struct PreparedView {
 struct Bound {
   std::int64_t batch = 0, num_queries = 0, num_keys = 0;
   Rows<const float> queries, keys, values;
-  TensorView<const std::int32_t> valid_lens;
+  VisibleKeys visible;
   Rows<float> output, attention_weights;  // attention_weights.data is null when not asked for
 };
 

@@ -32,12 +32,17 @@ KeySide prepared_side(const PlanImpl& plan, std::byte* memory) {
   const PreparedLayout& layout = plan.prepared;
   KeySide side{.plan = &plan, .capacity = plan.key_capacity};
   const auto capacity = static_cast<std::ptrdiff_t>(plan.key_capacity), size = std::ptrdiff_t{plan.score_size};
-  if (plan.layer->score == Score::kAdditive) {
-    const std::ptrdiff_t row = size * plan.num_heads;
+  if (plan.layer->score == Score::kAdditive || plan.reads_rows()) {
+    const std::ptrdiff_t row = size * plan.num_kv_heads;
     side.rows = {part<float>(memory, layout.rows), capacity * row, size, row};
   }
+  if (plan.reads_rows()) {
+    const std::ptrdiff_t row = plan.head_value_size * plan.num_kv_heads;
+    side.value_rows = {part<float>(memory, layout.value_rows), capacity * row, plan.head_value_size, row};
+    return side;
+  }
   if (plan.layer->score == Score::kGaussian) {
-    side.rows = {part<float>(memory, layout.rows), plan.num_heads * capacity * size, capacity * size, size};
+    side.rows = {part<float>(memory, layout.rows), plan.num_kv_heads * capacity * size, capacity * size, size};
   }
   if (plan.layer->score != Score::kAdditive) side.key_panels = part<float>(memory, layout.key_panels);
   if (plan.factored) {
@@ -53,7 +58,7 @@ void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, 
                         std::ptrdiff_t stride, bool last) const {
   const std::size_t size = plan->inner_size, panel = plan->kernels->pack.panel_width;
   const auto num_keys = static_cast<std::size_t>(count);
-  for (std::int64_t h = 0; h < plan->num_heads; ++h) {
+  for (std::int64_t h = 0; h < plan->num_kv_heads; ++h) {
     const float* rows_of_head = from + h * static_cast<std::ptrdiff_t>(size);
     const std::size_t place_in_side = static_cast<std::size_t>(first) - first_key;
     if (key_panels != nullptr) {
@@ -82,19 +87,25 @@ void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, 
   }
   if (rows.data == nullptr) return;
   for (std::int64_t j = 0; j < count; ++j) {
-    std::copy_n(from + j * stride, plan->num_heads * plan->score_size, rows.at(b, 0, first + j));
+    std::copy_n(from + j * stride, plan->num_kv_heads * plan->score_size, rows.at(b, 0, first + j));
   }
 }
 
 void KeySide::take_values(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
                           std::ptrdiff_t stride) const {
-  for (std::int64_t h = 0; h < plan->num_heads; ++h) {
+  for (std::int64_t h = 0; h < plan->num_kv_heads; ++h) {
     take_head_values(b, h, first, count, from + h * plan->head_value_size, stride);
   }
 }
 
 void KeySide::take_head_values(std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t count,
                                const float* from, std::ptrdiff_t stride) const {
+  if (value_rows.data != nullptr) {
+    for (std::int64_t j = 0; j < count; ++j) {
+      std::copy_n(from + j * stride, plan->head_value_size, value_rows.at(b, h, first + j));
+    }
+    return;
+  }
   const bool finite = plan->kernels->pack.values({.values = from,
                                                   .values_stride = stride,
                                                   .num_values = static_cast<std::size_t>(count),

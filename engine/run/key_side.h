@@ -15,7 +15,8 @@ namespace attend::detail {
 // Parts that are not kept are null: workers then pack what they need themselves, span by span.
 struct KeySide {
   const PlanImpl* plan = nullptr;
-  Rows<float> rows{};                     // projected keys of an additive score, keys of a gaussian
+  // Projected keys of an additive score, keys of a gaussian; keys and values that are few queries' (plan.reads_rows()).
+  Rows<float> rows{}, value_rows{};
   float* key_panels = nullptr;            // dot, gaussian
   float* key_exps = nullptr;              // factored additive score: e^2b in panels ...
   float* key_max = nullptr;               // ... and max|b| per key
@@ -27,7 +28,7 @@ struct KeySide {
   std::size_t first_key = 0, capacity = 0;
 
   std::size_t head(std::int64_t b, std::int64_t h) const {
-    return static_cast<std::size_t>((b - first_entry) * plan->num_heads + h);
+    return static_cast<std::size_t>((b - first_entry) * plan->num_kv_heads + h);
   }
   std::size_t place(std::int64_t b, std::int64_t h, std::size_t key) const {
     return head(b, h) * capacity + key - first_key;

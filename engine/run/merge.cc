@@ -1,4 +1,4 @@
-// Results of chunks of keys become one: with m = max_c m_c, output = sum_c e^(m_c - m) o_c / sum_c e^(m_c - m) l_c,
+// Results of chunks of keys become one: with m = max_c m_c, output = sum_c 2^(m_c - m) o_c / sum_c 2^(m_c - m) l_c,
 // where m_c, l_c and o_c are what softmax_tile.h calls m, l and o. In the order of the keys, and in double, so that
 // thousands of chunks add up as well as one.
 #include <algorithm>
@@ -27,7 +27,7 @@ void merge_row(const PoolJob& job, std::size_t first, std::size_t num_chunks, fl
     for (std::size_t c = 0; c < num_chunks; ++c) {
       const std::size_t row = row_of(c);
       if (job.chunk_sum[row] == 0.0) continue;  // no key, or none above -inf
-      const double scale = std::exp(static_cast<double>(job.chunk_max[row]) - static_cast<double>(max));
+      const double scale = std::exp2(static_cast<double>(job.chunk_max[row]) - static_cast<double>(max));
       const float* accumulators = job.chunk_accumulators + row * job.plan->padded_values + begin;
       l += scale * job.chunk_sum[row];
       for (std::size_t n = 0; n < columns; ++n) o[n] += scale * static_cast<double>(accumulators[n]);
@@ -39,10 +39,13 @@ void merge_row(const PoolJob& job, std::size_t first, std::size_t num_chunks, fl
 }  // namespace
 
 void merge_chunks(const PoolJob& job, std::size_t head) {
-  const auto b = static_cast<std::int64_t>(head) / job.num_heads, h = static_cast<std::int64_t>(head) % job.num_heads;
+  const std::int64_t b = static_cast<std::int64_t>(head) / job.plan->num_heads;
+  const std::int64_t h = static_cast<std::int64_t>(head) % job.plan->num_heads;
   // Chunks beyond the keys that some query sees were not pooled.
   const std::size_t chunks = divide_up(static_cast<std::size_t>(job.key_limits[b]), job.plan->chunk_keys);
-  for (std::int64_t m = 0; m < job.num_queries; ++m) {
+  const std::int64_t computed = job.visible.num_queries(b);
+  clear_rows(job, b, h, computed, job.num_queries);
+  for (std::int64_t m = 0; m < computed; ++m) {
     merge_row(job, job.chunk_row(b, h, 0, m), chunks, job.output.at(b, h, m));
   }
 }

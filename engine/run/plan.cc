@@ -79,7 +79,7 @@ void Plan::add_keys(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& 
   if (!append) {
     std::fill_n(view.lens(), keys.batch, 0);
     auto* finite = detail::prepared_side(*impl_, view.memory).values_finite;
-    std::fill_n(finite, keys.batch * impl_->num_heads, 1);
+    if (finite != nullptr) std::fill_n(finite, keys.batch * impl_->num_kv_heads, 1);
   }
   prepared.batch_ = prepared.num_keys_ = 0;  // what a failure leaves
   detail::prepare_keys(*impl_, keys, view, workspace.data(), executor);

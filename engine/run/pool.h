@@ -1,7 +1,11 @@
-// Pools the values of one head by the softmax of its scores, tile by tile: the engine's centre.
+// Pools the values of heads by the softmax of their scores: the engine's centre, one file per way.
+//     pool_tiles.cc   tiles of packed queries and keys, fused or materialised
+//     pool_lanes.cc   few queries, which are the lanes
+//     pool_decode.cc  a handful of queries, keys and values read once in the order of memory
 #ifndef ATTEND_RUN_POOL_H_
 #define ATTEND_RUN_POOL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,11 +19,11 @@ namespace attend::detail {
 // Queries, keys and values as the score sees them: the inputs themselves, or their projections, by head.
 struct PoolJob {
   const PlanImpl* plan = nullptr;
-  std::int64_t batch = 0, num_heads = 0, num_queries = 0, num_keys = 0;
+  std::int64_t batch = 0, num_queries = 0, num_keys = 0;
   Rows<const float> queries, keys, values;
   KeySide packed;  // what of keys and values is packed already; keys and values are not read where it is
   MapJob key_job;  // where workers project keys themselves (PlanImpl::window_keys)
-  TensorView<const std::int32_t> valid_lens;
+  VisibleKeys visible;
   const std::int32_t* key_limits = nullptr;  // per batch entry: keys that some query sees; none beyond is read
   Rows<float> output;
   Rows<float> attention_weights;  // data is null when not asked for
@@ -28,26 +32,41 @@ struct PoolJob {
   float* chunk_max = nullptr;
   double* chunk_sum = nullptr;
 
-  std::size_t num_heads_in_batch() const { return static_cast<std::size_t>(batch * num_heads); }
   std::size_t num_chunks() const {
     return plan->chunk_keys == 0 ? 1 : divide_up(static_cast<std::size_t>(num_keys), plan->chunk_keys);
   }
-  std::size_t num_items() const {
-    return num_queries > 0 ? divide_up(num_heads_in_batch(), plan->entries_per_item) * plan->query_ranges * num_chunks()
-                           : 0;
-  }
   std::size_t chunk_row(std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m) const {
-    const auto head = static_cast<std::size_t>(b * num_heads + h);
+    const auto head = static_cast<std::size_t>(b * plan->num_heads + h);
     return (head * num_chunks() + chunk) * static_cast<std::size_t>(num_queries) + static_cast<std::size_t>(m);
+  }
+  // Keys `begin` to limit - 1 of entry b: those of a chunk that some query sees. None: limit <= begin.
+  struct KeyRange {
+    std::size_t begin, limit;
+  };
+  KeyRange chunk_range(std::int64_t b, std::size_t chunk) const {
+    const auto visible_keys = static_cast<std::size_t>(key_limits[b]);
+    const std::size_t begin = chunk * plan->chunk_keys;
+    return {begin, plan->chunk_keys == 0 ? visible_keys : std::min(visible_keys, begin + plan->chunk_keys)};
   }
 };
 
-// Computes one item: a range of the queries of one head of one batch entry, over all its keys or one chunk of them; or
-// several small entries. worker: this worker's part of the workspace. tier_counts: added to, or null. False if oneDNN
+// Units of parallel work. tiles: a range of the queries of the heads that share one key-value head, over all its keys
+// or one chunk of them; or several small entries. lanes: the same, all queries. decode: all heads of an entry.
+std::size_t num_pool_items(const PoolJob& job);
+
+// Computes one item. worker: this worker's part of the workspace. tier_counts: added to, or null. False if oneDNN
 // failed.
 [[nodiscard]] bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts);
 
-// The output of one head, 0 to batch * num_heads - 1, from the results of its chunks.
+// What pool_item calls, by the plan's Pooling.
+[[nodiscard]] bool pool_tiles(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts);
+void pool_lanes(const PoolJob& job, std::size_t item, std::byte* worker);
+void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker);
+
+// Contract 2: queries first to last - 1 of a head see no key or are skipped; their output and weights become 0.
+void clear_rows(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t last);
+
+// The output of one query head, 0 to batch * num_heads - 1, from the results of its chunks.
 void merge_chunks(const PoolJob& job, std::size_t head);
 
 }  // namespace attend::detail

@@ -111,6 +111,12 @@ void pack_head(const Addition& addition, std::int64_t b, std::int64_t h, std::in
                                    addition.keys.values.row_stride);
   }
   if (plan.key_map != nullptr) return;
+  if (plan.reads_rows()) {
+    for (std::int64_t j = first; j < last; ++j) {
+      std::copy_n(addition.keys.keys.at(b, h, j), plan.score_size, addition.side.rows.at(b, h, addition.lens[b] + j));
+    }
+    return;
+  }
   if (plan.layer->score == Score::kGaussian) {
     if (first == 0) pack_gaussian(addition, b, h);
     return;
@@ -135,13 +141,14 @@ void prepare_keys(const PlanImpl& plan, const BoundKeys& keys, const PreparedVie
   starts[0] = 0;
   for (std::int64_t b = 0; b < keys.batch; ++b) {
     const bool per_query = !keys.valid_lens.empty() && keys.valid_lens.rank() == 2;
-    starts[b + 1] = starts[b] + key_limit(keys.valid_lens, b, per_query ? keys.valid_lens.size(1) : 1, keys.num_keys);
+    const std::int64_t rows = per_query ? keys.valid_lens.size(1) : 1;
+    starts[b + 1] = starts[b] + VisibleKeys(keys.valid_lens, rows, keys.num_keys).limit(b);
   }
   const Addition addition{plan, keys, prepared_side(plan, prepared.memory), prepared.lens(), starts};
   map_keys(addition, workspace, executor);
   if (plan.key_map == nullptr || plan.value_map == nullptr) {
     const std::size_t pieces = divide_up(static_cast<std::size_t>(keys.num_keys), kKeysPerItem);
-    const auto heads = static_cast<std::size_t>(plan.num_heads);
+    const auto heads = static_cast<std::size_t>(plan.num_kv_heads);
     run_items(executor, plan.options.threads, static_cast<std::size_t>(keys.batch) * heads * pieces,
               [&](std::size_t item, std::size_t) {
                 const auto b = static_cast<std::int64_t>(item / (heads * pieces));

@@ -36,8 +36,28 @@ void count_visible_keys(const Run& run) {
   auto* starts = run.part<std::int64_t>(run.plan.layout.row_starts);
   starts[0] = 0;
   for (std::int64_t b = 0; b < run.bound.batch; ++b) {
-    limits[b] = key_limit(run.bound.valid_lens, b, run.bound.num_queries, run.bound.num_keys);
+    limits[b] = run.bound.visible.limit(b);
     starts[b + 1] = starts[b] + limits[b];
+  }
+}
+
+// The same for queries, where padded ones are skipped; null: all of them are computed.
+const std::int64_t* count_queries(const Run& run) {
+  if (!run.bound.visible.skips_queries()) return nullptr;
+  auto* starts = run.part<std::int64_t>(run.plan.layout.query_starts);
+  starts[0] = 0;
+  for (std::int64_t b = 0; b < run.bound.batch; ++b) starts[b + 1] = starts[b] + run.bound.visible.num_queries(b);
+  return starts;
+}
+
+// Output rows of skipped queries, where they are not what pooling clears: behind an output map or a concatenation.
+void clear_skipped_outputs(const Run& run) {
+  const auto size = static_cast<std::size_t>(run.plan.output_size);
+  const std::int64_t heads = run.plan.layer->is_multi_head ? 1 : run.plan.num_heads;
+  for (std::int64_t b = 0; b < run.bound.batch; ++b) {
+    for (std::int64_t m = run.bound.visible.num_queries(b); m < run.bound.num_queries; ++m) {
+      for (std::int64_t h = 0; h < heads; ++h) std::fill_n(run.bound.output.at(b, h, m), size, 0.0f);
+    }
   }
 }
 
@@ -54,7 +74,7 @@ Rows<const T> read_only(const Rows<T>& rows) {
 }
 
 // Queries, keys and values as the score sees them; what has no map is used as it lies, what is prepared is there.
-void map_inputs(const Run& run, bool prepared, PoolJob& pool) {
+void map_inputs(const Run& run, bool prepared, const std::int64_t* query_starts, PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   const Bound& bound = run.bound;
   const auto* starts = run.part<const std::int64_t>(plan.layout.row_starts);
@@ -75,7 +95,7 @@ void map_inputs(const Run& run, bool prepared, PoolJob& pool) {
                      .batch = bound.batch};
     seen = read_only(destination);
   };
-  add(plan.query_map, bound.queries, plan.layout.query, bound.num_queries, plan.score_size, nullptr, nullptr,
+  add(plan.query_map, bound.queries, plan.layout.query, bound.num_queries, plan.score_size, query_starts, nullptr,
       pool.queries);
   // Padded keys are neither projected nor read.
   if (!prepared && plan.window_keys > 0) {
@@ -105,7 +125,7 @@ void concat_queries(const Run& run) {
             [&](std::size_t item, std::size_t) {
               const std::int64_t b = static_cast<std::int64_t>(item) / heads,
                                  h = static_cast<std::int64_t>(item) % heads;
-              for (std::int64_t m = 0; m < bound.num_queries; ++m) {
+              for (std::int64_t m = 0; m < bound.visible.num_queries(b); ++m) {
                 std::memcpy(bound.output.at(b, h, m) + plan.context_size, bound.queries.at(b, h, m), bytes);
               }
             });
@@ -116,13 +136,13 @@ void pool_heads(const Run& run, const PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   auto* counts = plan.options.count_tiers ? run.part<std::uint64_t>(plan.layout.tier_counts) : nullptr;
   std::atomic<bool> failed{false};
-  run_items(run.executor, plan.options.threads, pool.num_items(), [&](std::size_t item, std::size_t worker) {
+  run_items(run.executor, plan.options.threads, num_pool_items(pool), [&](std::size_t item, std::size_t worker) {
     auto* own_counts = counts == nullptr ? nullptr : counts + worker * kernels::kNumScoreTiers;
     if (!pool_item(pool, item, run.worker(worker), own_counts)) failed.store(true, std::memory_order_relaxed);
   });
   if (failed.load()) fail_product();
   if (plan.chunk_keys == 0) return;
-  run_items(run.executor, plan.options.threads, pool.num_heads_in_batch(),
+  run_items(run.executor, plan.options.threads, static_cast<std::size_t>(pool.batch * plan.num_heads),
             [&](std::size_t head, std::size_t) { merge_chunks(pool, head); });
 }
 
@@ -139,10 +159,10 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const PreparedView* pr
   std::fill_n(run.part<std::uint64_t>(plan.layout.tier_counts), num_tier_counters(plan), std::uint64_t{0});
   if (bound.batch == 0 || bound.num_queries == 0) return;
   count_visible_keys(run);
+  const std::int64_t* query_starts = count_queries(run);
 
   PoolJob pool{.plan = &plan,
                .batch = bound.batch,
-               .num_heads = plan.num_heads,
                .num_queries = bound.num_queries,
                .num_keys = bound.num_keys,
                .queries = bound.queries,
@@ -150,21 +170,24 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const PreparedView* pr
                .values = bound.values,
                .packed = prepared != nullptr ? prepared_side(plan, prepared->memory) : workspace_side(plan, workspace),
                .key_job = {},
-               .valid_lens = bound.valid_lens,
+               .visible = bound.visible,
                .key_limits = run.part<const std::int32_t>(plan.layout.key_limits),
                .output = bound.output,
                .attention_weights = bound.attention_weights,
                .chunk_accumulators = run.part<float>(plan.layout.chunk_accumulators),
                .chunk_max = run.part<float>(plan.layout.chunk_max),
                .chunk_sum = run.part<double>(plan.layout.chunk_sum)};
-  if (prepared != nullptr) pool.keys = read_only(pool.packed.rows);
-  map_inputs(run, prepared != nullptr, pool);
+  if (prepared != nullptr) {
+    pool.keys = read_only(pool.packed.rows);
+    pool.values = read_only(pool.packed.value_rows);
+  }
+  map_inputs(run, prepared != nullptr, query_starts, pool);
 
   MapJob output_job{.map = plan.output_map,
                     .source = {},
                     .destination = bound.output,
                     .sink = nullptr,
-                    .starts = nullptr,
+                    .starts = query_starts,
                     .rows_per_entry = bound.num_queries,
                     .batch = bound.batch};
   if (plan.output_map != nullptr) {
@@ -173,6 +196,8 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const PreparedView* pr
     output_job.source = read_only(pool.output);
   }
   pool_heads(run, pool);
+  if (query_starts != nullptr && (plan.output_map != nullptr || plan.options.concat_queries))
+    clear_skipped_outputs(run);
   if (plan.output_map != nullptr) map_all(plan, {&output_job, 1}, workspace, executor);
   if (plan.options.concat_queries) concat_queries(run);
 }

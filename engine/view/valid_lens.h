@@ -1,10 +1,12 @@
-// valid_lens, rank 1 (B) or 2 (B, M): checked once, then read through one function.
+// valid_lens, rank 1 (B) or 2 (B, M): checked once. How many keys each query sees, lengths and causal mask together, is
+// read through one class.
 #ifndef ATTEND_VIEW_VALID_LENS_H_
 #define ATTEND_VIEW_VALID_LENS_H_
 
 #include <algorithm>
 #include <cstdint>
 
+#include "attend/plan.h"
 #include "attend/tensor_view.h"
 #include "engine/base/message.h"
 
@@ -30,21 +32,50 @@ inline void check_valid_lens(const TensorView<const std::int32_t>& lens, std::in
   }
 }
 
-// Valid keys of query m of batch entry b.
-inline std::int32_t valid_len(const TensorView<const std::int32_t>& lens, std::int64_t b, std::int64_t m,
-                              std::int64_t num_keys) {
-  if (lens.empty()) return static_cast<std::int32_t>(num_keys);
-  return lens.rank() == 2 ? *lens.at(b, m) : *lens.at(b);
-}
+// Which queries of a run are computed and how many keys, from the first on, each of them sees.
+class VisibleKeys {
+ public:
+  VisibleKeys() = default;
+  VisibleKeys(const TensorView<const std::int32_t>& lens, std::int64_t num_queries, std::int64_t num_keys,
+              Causal causal = Causal::kNone, Padding padding = Padding::kCompute)
+      : lens_(lens),
+        num_queries_(num_queries),
+        num_keys_(num_keys),
+        // Query m sees `first_` + m keys at most.
+        first_(causal == Causal::kTopLeft ? 1 : num_keys - num_queries + 1),
+        causal_(causal != Causal::kNone),
+        skips_(padding == Padding::kSkipQueries && !lens.empty()) {}
 
-// Keys of batch entry b that some query sees: the largest length among its rows.
-inline std::int32_t key_limit(const TensorView<const std::int32_t>& lens, std::int64_t b, std::int64_t num_queries,
-                              std::int64_t num_keys) {
-  if (lens.empty()) return static_cast<std::int32_t>(num_queries > 0 ? num_keys : 0);
-  std::int32_t limit = 0;
-  for (std::int64_t m = 0; m < num_queries; ++m) limit = std::max(limit, valid_len(lens, b, m, num_keys));
-  return limit;
-}
+  // Keys of query m of batch entry b.
+  std::int32_t of(std::int64_t b, std::int64_t m) const {
+    std::int64_t len = num_keys_;
+    if (!lens_.empty()) len = lens_.rank() == 2 ? *lens_.at(b, m) : *lens_.at(b);
+    if (causal_) len = std::clamp<std::int64_t>(first_ + m, 0, len);
+    return static_cast<std::int32_t>(len);
+  }
+
+  // Queries of entry b that are computed, the first ones: all, or those within its valid length.
+  std::int64_t num_queries(std::int64_t b) const {
+    return skips_ ? std::min<std::int64_t>(num_queries_, *lens_.at(b)) : num_queries_;
+  }
+
+  // Keys of entry b that some query sees.
+  std::int32_t limit(std::int64_t b) const {
+    const std::int64_t queries = num_queries(b);
+    if (queries == 0) return 0;
+    if (lens_.empty() || lens_.rank() == 1) return of(b, queries - 1);
+    std::int32_t most = 0;
+    for (std::int64_t m = 0; m < queries; ++m) most = std::max(most, of(b, m));
+    return most;
+  }
+
+  bool skips_queries() const { return skips_; }
+
+ private:
+  TensorView<const std::int32_t> lens_;
+  std::int64_t num_queries_ = 0, num_keys_ = 0, first_ = 0;
+  bool causal_ = false, skips_ = false;
+};
 
 }  // namespace attend
 

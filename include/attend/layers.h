@@ -55,8 +55,8 @@ enum class Scoring {
 // Parameters of multi-head attention. Query, key and value sizes may all differ.
 struct MultiHeadParameters {
   TensorView<const float> W_q{};                       // (H*D, Dq)
-  TensorView<const float> W_k{};                       // (H*D, Dk)
-  TensorView<const float> W_v{};                       // (H*Dh, Dv)
+  TensorView<const float> W_k{};                       // (Hkv*D, Dk)
+  TensorView<const float> W_v{};                       // (Hkv*Dh, Dv)
   TensorView<const float> W_o{};                       // (output size, H*Dh)
   TensorView<const float> b_q{}, b_k{}, b_v{}, b_o{};  // optional, one element per row of the matrix
   TensorView<const float> w_v{};                       // (H, D), Scoring::kAdditive only
@@ -82,6 +82,9 @@ struct MultiHeadOptions {
   std::int64_t num_heads = 1;
   Scoring scoring = Scoring::kDot;
   std::optional<float> scale{};  // Scoring::kDot: default 1 / sqrt(D) with D the size of a head
+  // Heads of keys and values, a divisor of num_heads: query head h sees those of head h / (num_heads / num_kv_heads).
+  // 0: num_heads. W_k and W_v then have num_kv_heads heads of rows. Scoring::kDot only.
+  std::int64_t num_kv_heads = 0;
 };
 
 namespace detail {

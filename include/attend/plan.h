@@ -36,6 +36,9 @@ struct Shape {
   std::int64_t value_size = 0;  // Dv
   // Heads of views that are split already, (B, H, N, D): dot and gaussian only. Multi-head layers know their own.
   std::int64_t num_heads = 1;  // H
+  // Heads of keys and values, (B, Hkv, N, D), a divisor of num_heads: query head h sees those of head h / (H / Hkv), in
+  // place (grouped-query attention; Ainslie et al. 2023, arXiv:2305.13245). 0: as many as there are query heads.
+  std::int64_t num_kv_heads = 0;  // Hkv
 };
 
 // What the caller knows of the lengths when planning; it guides the choice of tiles, and a run is held to it.
@@ -44,6 +47,20 @@ enum class ValidLens {
   kNone,      // never given: every key is valid
   kPerBatch,  // rank 1, (B); also accepted: none
   kPerQuery,  // rank 2, (B, M); also accepted: none and rank 1
+};
+
+// Which keys a query sees by its place, beside the valid lengths: the fewer of both counts.
+enum class Causal {
+  kNone,         // all
+  kBottomRight,  // query i of M sees keys 0 to N - M + i: the queries are the last M of N. None where that is negative
+  kTopLeft,      // query i sees keys 0 to i
+};
+
+// What happens to queries beyond an entry's valid length, where the queries are as padded as the keys (self-attention).
+enum class Padding {
+  kCompute,      // they are queries like others
+  kSkipQueries,  // query rows at or beyond valid_lens[b] are neither projected nor scored: their output and weights are
+                 // 0
 };
 
 // How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
@@ -72,6 +89,10 @@ struct PlanOptions {
   // Luong's attentional concat: each output row is [context; query], value_size + query_size elements.
   bool concat_queries = false;
   ValidLens valid_lens = ValidLens::kAny;
+  // N is the number of keys of the run: the size of the keys, or PreparedKeys::num_keys().
+  Causal causal = Causal::kNone;
+  // kSkipQueries: valid_lens of a run are rank 1 or none.
+  Padding padding = Padding::kCompute;
   // Empty: the planner's rules choose. Otherwise one of the names that explain() prints as candidates, such as
   // "dot/fused": for tests and measurements. An unknown or unfit name is an Error that lists the fit ones.
   std::string path{};

@@ -122,6 +122,11 @@ TEST_CASE("masked_softmax: adversarial rows") {
   rows.push_back(ramp);
   std::reverse(ramp.scores.begin(), ramp.scores.end());
   rows.push_back({"ramp down", ramp.scores});
+  for (const float offset : {-1e6f, -3e4f, -700.0f, 700.0f, 3e4f, 1e6f, 1.1e6f, 3e6f}) {
+    Row row{"normal around " + std::to_string(offset), filled(3000, 0.0f)};
+    for (float& score : row.scores) score = offset + 2.0f * random.normal();
+    rows.push_back(row);
+  }
   rows.push_back({"two alike at 1e30, rest -1e30", filled(999, -1e30f)});
   rows.back().scores[0] = rows.back().scores[998] = 1e30f;
   rows.push_back({"lowest floats", filled(100, std::numeric_limits<float>::lowest())});

@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <hwy/aligned_allocator.h>
 
+#include "engine/kernels/pack.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
@@ -26,6 +27,33 @@ using kernels::SoftmaxTileKernels;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr std::size_t kColumns = 64;  // of o: a multiple of the lanes of every target of today
+constexpr double kLn2 = 0.69314718055994530942;
+
+// Scores whose e^score is wanted, and scores that are exponents of two already.
+struct Scale {
+  float given;
+  double truth;  // what `given` stands for
+};
+constexpr Scale kScales[] = {{0x1.715476p+0f, 1.0 / kLn2}, {1.0f, 1.0}};
+
+// l of some rows, as the kernel keeps them.
+struct Sums {
+  SoftmaxTileKernels kernels;
+  std::size_t rows;
+  hwy::AlignedFreeUniquePtr<float[]> data;
+
+  Sums(const SoftmaxTileKernels& of, std::size_t num_rows)
+      : kernels(of), rows(num_rows), data(hwy::AllocateAligned<float>(num_rows * of.sums_stride)) {
+    std::fill_n(data.get(), rows * kernels.sums_stride, 0.0f);
+  }
+  // In one lane: which does not matter.
+  void set(std::size_t row, float sum) { data[row * kernels.sums_stride] = sum; }
+  std::vector<double> totals() const {
+    std::vector<double> all(rows, -1.0);
+    kernels.total_sums(data.get(), rows, all.data());
+    return all;
+  }
+};
 
 struct Row {
   std::string name;
@@ -44,11 +72,12 @@ struct Outcome {
 // the kernel given ones to scale, so that the errors seen are those of p, c, l and the division: the engine's o += p v
 // has its own.
 template <class Value>
-Outcome run_row(const SoftmaxTileKernels& kernels, const std::vector<float>& scores, std::size_t tile_size,
+Outcome run_row(const SoftmaxTileKernels& kernels, const std::vector<float>& scores, std::size_t tile_size, float scale,
                 Value&& value) {
   const std::size_t stride = (tile_size + kColumns - 1) / kColumns * kColumns;
   const auto tile = hwy::AllocateAligned<float>(stride);
   const auto o = hwy::AllocateAligned<float>(kColumns);
+  const Sums sums(kernels, 1);
   double pooled = 0.0;
   Outcome outcome;
   for (std::size_t first = 0; first < scores.size(); first += tile_size) {
@@ -62,8 +91,9 @@ Outcome run_row(const SoftmaxTileKernels& kernels, const std::vector<float>& sco
                   .num_rows = 1,
                   .num_columns = tile_size,
                   .lens = &len,
+                  .scale = scale,
                   .row_max = &outcome.max,
-                  .row_sum = &outcome.sum,
+                  .row_sums = sums.data.get(),
                   .accumulators = o.get(),
                   .accumulators_stride = kColumns,
                   .accumulator_columns = kColumns});
@@ -72,6 +102,7 @@ Outcome run_row(const SoftmaxTileKernels& kernels, const std::vector<float>& sco
     for (std::size_t j = 0; j < count; ++j) pooled += static_cast<double>(tile[j]) * value(first + j);
     outcome.p.insert(outcome.p.end(), tile.get(), tile.get() + count);
   }
+  outcome.sum = sums.totals()[0];
   for (std::size_t k = 0; k < kColumns; ++k) o[k] = static_cast<float>(k % 2 == 0 ? pooled : -pooled);
   outcome.output.resize(kColumns);
   kernels.finish_rows({.accumulators = o.get(),
@@ -100,17 +131,21 @@ std::vector<Row> adversarial_rows() {
   add("equal, 0.0152 below the first", [](std::size_t j) { return j == 0 ? 0.0152f : 0.0f; });
   add("maximum creeps up by 0.001 a tile", [](std::size_t j) { return static_cast<float>(j / 512) * 1e-3f; });
   add("maximum creeps up by 0.1 a tile", [](std::size_t j) { return static_cast<float>(j / 512) * 0.1f; });
-  add("maximum jumps by 8.01 a tile", [](std::size_t j) { return static_cast<float>(j / 512) * 8.01f; });
+  add("maximum jumps by 12.6 a tile", [](std::size_t j) { return static_cast<float>(j / 512) * 12.6f; });
   add("ramp down", [](std::size_t j) { return static_cast<float>(j) * -1e-3f; });
   add("largest last, by 7.9", [](std::size_t j) { return j == kKeys - 1 ? 7.9f : 0.0f; });
   add("largest last, by 11", [](std::size_t j) { return j == kKeys - 1 ? 11.0f : 0.0f; });
+  add("largest last, by 100", [](std::size_t j) { return j == kKeys - 1 ? 100.0f : 0.0f; });
+  add("around 1000", [&](std::size_t) { return 1000.0f + random.normal(); });
+  add("around -3e6", [&](std::size_t) { return -3e6f + random.normal(); });
+  add("around 1e8", [&](std::size_t) { return random.uniform(0.99e8f, 1.01e8f); });
   add("spread over thousands", [&](std::size_t) { return random.uniform(-3000.0f, 3000.0f); });
   add("1e30", [&](std::size_t) { return random.uniform(-1e30f, 1e30f); });
   add("-inf for three tiles", [&](std::size_t j) { return j < 1536 ? -kInf : random.normal(); });
   return rows;
 }
 
-TEST_CASE("softmax_tile: 65536 keys in tiles of 512, adversarial rows") {
+TEST_CASE("softmax_tile: 65536 keys in tiles of 512 and 128, adversarial rows") {
   const std::vector<Row> rows = adversarial_rows();
   const auto value = [](std::size_t j) { return j % 3 == 0 ? 1.0 : 0.25; };
   for_each_target([&](const Target& target) {
@@ -118,97 +153,194 @@ TEST_CASE("softmax_tile: 65536 keys in tiles of 512, adversarial rows") {
     double worst = 0.0, worst_sum = 0.0;
     std::string worst_row, worst_sum_row;
     for (const Row& row : rows) {
-      double max = -kInf, largest = 0.0, sum = 0.0, pooled = 0.0;
-      for (const float s : row.scores) {
-        max = std::max<double>(max, s);
-        if (s != -kInf) largest = std::max<double>(largest, std::abs(s));
+      for (const Scale& scale : kScales) {
+        double max = -kInf, largest = 0.0, sum = 0.0, pooled = 0.0;
+        for (const float s : row.scores) {
+          max = std::max<double>(max, s);
+          if (s != -kInf) largest = std::max<double>(largest, std::abs(s) * scale.truth * kLn2);
+        }
+        for (std::size_t j = 0; j < row.scores.size(); ++j) {
+          const double p = std::exp2((row.scores[j] - max) * scale.truth);
+          sum += p;
+          pooled += p * value(j);
+        }
+        const double bound = 2e-7 * (4.0 + largest);
+        for (const std::size_t tile_size : {512u, 128u}) {
+          const Outcome outcome = run_row(kernels, row.scores, tile_size, scale.given, value);
+          INFO(row.name, ", scale ", scale.given, ", tiles of ", tile_size);
+          CHECK(outcome.max == std::round(outcome.max));
+          CHECK(std::isfinite(outcome.sum));
+          CHECK(outcome.sum > 0.0);
+          // Weights of scores beyond a million are wrong by more than 1 for any float arithmetic.
+          const double truth = sum * std::exp2(max * scale.truth - outcome.max);
+          const double sum_error = bound < 1.0 ? std::abs(outcome.sum - truth) / truth / bound : 0.0;
+          CHECK(sum_error <= 1.0);
+          if (bound < 1.0) {
+            CHECK(max * scale.truth <= outcome.max + 12.6);
+            CHECK(max * scale.truth >= outcome.max - 12.6);
+          }
+          double error = 0.0;
+          for (std::size_t k = 0; k < kColumns; ++k) {
+            error = std::max(error, std::abs((k % 2 == 0 ? 1 : -1) * outcome.output[k] - pooled / sum) / bound);
+          }
+          CHECK(error <= 1.0);
+          if (sum_error > worst_sum) worst_sum = sum_error, worst_sum_row = row.name;
+          if (error > worst) worst = error, worst_row = row.name;
+        }
       }
-      for (std::size_t j = 0; j < row.scores.size(); ++j) {
-        const double p = std::exp(row.scores[j] - max);
-        sum += p;
-        pooled += p * value(j);
-      }
-      const Outcome outcome = run_row(kernels, row.scores, 512, value);
-      INFO(row.name);
-      const double bound = 2e-7 * (4.0 + largest);
-      const double truth = sum * std::exp(max - outcome.max);
-      const double sum_error = std::abs(outcome.sum - truth) / truth / bound;
-      CHECK(sum_error <= 1.0);
-      CHECK(max <= static_cast<double>(outcome.max) * (1 + (outcome.max > 0 ? 1e-6 : -1e-6)) + 8.001);
-      double error = 0.0;
-      for (std::size_t k = 0; k < kColumns; ++k) {
-        error = std::max(error, std::abs((k % 2 == 0 ? 1 : -1) * outcome.output[k] - pooled / sum) / bound);
-      }
-      CHECK(error <= 1.0);
-      if (sum_error > worst_sum) worst_sum = sum_error, worst_sum_row = row.name;
-      if (error > worst) worst = error, worst_row = row.name;
     }
     MESSAGE(target.name(), ": in units of 2e-7 (4 + max|score|): sum ", worst_sum, " (", worst_sum_row, "), output ",
             worst, " (", worst_row, ")");
   });
 }
 
-TEST_CASE("softmax_tile: p is exp(s - m), 0 beyond each row's length; rows of any length side by side") {
+TEST_CASE("softmax_tile: p is 2^(scale s - m), 0 beyond each row's length; rows of any length side by side") {
   for_each_target([](const Target& target) {
     const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
     Random random(2);
-    for (const std::size_t columns : {1u, 2u, 3u, 15u, 16u, 17u, 63u, 64u, 65u, 127u, 200u}) {
-      const std::size_t stride = (columns + kColumns - 1) / kColumns * kColumns;
-      const std::size_t rows = columns + 1;
-      const auto tile = hwy::AllocateAligned<float>(rows * stride);
-      const auto o = hwy::AllocateAligned<float>(rows * kColumns);
-      std::vector<std::int32_t> lens(rows);
-      std::vector<float> scores(rows * stride), m(rows), m_before(rows);
-      std::vector<double> l(rows), l_before(rows);
-      for (std::size_t i = 0; i < rows * stride; ++i) {
-        const std::size_t r = i / stride;
-        lens[r] = static_cast<std::int32_t>(r);  // 0 to columns
-        scores[i] = i % stride < r ? random.uniform(-20.0f, 20.0f) : kNaN;
-        tile[i] = scores[i];
-      }
-      for (std::size_t r = 0; r < rows; ++r) {
-        m[r] = m_before[r] = r % 3 == 0 ? -kInf : random.uniform(-20.0f, 20.0f);
-        l[r] = l_before[r] = r % 3 == 0 ? 0.0 : static_cast<double>(random.uniform(1.0f, 50.0f));
-        for (std::size_t k = 0; k < kColumns; ++k)
-          o[r * kColumns + k] = r % 3 == 0 ? 0.0f : static_cast<float>(k) - 20.0f;
-      }
-      kernels.step({tile.get(), static_cast<std::ptrdiff_t>(stride), rows, columns, lens.data(), m.data(), l.data(),
-                    o.get(), kColumns, kColumns});
-      std::size_t wrong = 0;
-      for (std::size_t r = 0; r < rows; ++r) {
-        if (r == 0) wrong += m[r] != m_before[r] || l[r] != l_before[r] ? 1u : 0u;
-        // 4e-6: half a spacing of floats at s - m = 40, and an ULP of exp.
-        double sum = 0.0;
-        for (std::size_t j = 0; j < columns; ++j) {
-          const double truth = j < r ? std::exp(static_cast<double>(scores[r * stride + j]) - m[r]) : 0.0;
-          wrong += std::abs(tile[r * stride + j] - truth) <= 4e-6 * truth ? 0u : 1u;
-          sum += truth;
+    for (const std::size_t columns : {1u, 2u, 3u, 15u, 16u, 17u, 63u, 64u, 65u, 127u, 128u, 200u, 300u}) {
+      for (const Scale& scale : kScales) {
+        const std::size_t stride = (columns + kColumns - 1) / kColumns * kColumns;
+        const std::size_t rows = columns + 1;
+        const auto tile = hwy::AllocateAligned<float>(rows * stride);
+        const auto o = hwy::AllocateAligned<float>(rows * kColumns);
+        std::vector<std::int32_t> lens(rows);
+        std::vector<float> scores(rows * stride), m(rows), m_before(rows), l_before(rows);
+        Sums sums(kernels, rows);
+        for (std::size_t i = 0; i < rows * stride; ++i) {
+          const std::size_t r = i / stride;
+          lens[r] = static_cast<std::int32_t>(r);  // 0 to columns
+          const float around = r % 5 == 0 ? 1000.0f : 0.0f;
+          scores[i] = i % stride < r ? around + random.uniform(-20.0f, 20.0f) : (i % 2 == 0 ? kNaN : kInf);
+          tile[i] = scores[i];
         }
-        const double c = l_before[r] == 0.0 ? 0.0 : std::exp(static_cast<double>(m_before[r]) - m[r]);
-        const double truth = c * l_before[r] + sum;
-        wrong += std::abs(l[r] - truth) <= 4e-6 * truth ? 0u : 1u;
-        for (std::size_t k = 0; k < kColumns && l_before[r] != 0.0; ++k) {
-          const double scaled = c * (static_cast<double>(k) - 20.0);
-          wrong += std::abs(o[r * kColumns + k] - scaled) <= 4e-6 * std::abs(scaled) ? 0u : 1u;
+        for (std::size_t r = 0; r < rows; ++r) {
+          m[r] = m_before[r] = r % 3 == 0 ? -kInf : std::round(random.uniform(-30.0f, 30.0f));
+          l_before[r] = r % 3 == 0 ? 0.0f : random.uniform(1.0f, 50.0f);
+          sums.set(r, l_before[r]);
+          for (std::size_t k = 0; k < kColumns; ++k)
+            o[r * kColumns + k] = r % 3 == 0 ? 0.0f : static_cast<float>(k) - 20.0f;
+        }
+        kernels.step({.scores = tile.get(),
+                      .scores_stride = static_cast<std::ptrdiff_t>(stride),
+                      .num_rows = rows,
+                      .num_columns = columns,
+                      .lens = lens.data(),
+                      .scale = scale.given,
+                      .row_max = m.data(),
+                      .row_sums = sums.data.get(),
+                      .accumulators = o.get(),
+                      .accumulators_stride = kColumns,
+                      .accumulator_columns = kColumns});
+        const std::vector<double> l = sums.totals();
+        std::size_t wrong = 0;
+        for (std::size_t r = 0; r < rows; ++r) {
+          if (r == 0) wrong += m[r] != m_before[r] || l[r] != static_cast<double>(l_before[r]) ? 1u : 0u;
+          // Two spacings of floats at the exponent, which 1000 makes large, and 2 ULP of the power.
+          const double bound = 3e-7 + (r % 5 == 0 ? 1500.0 : 60.0) * 0x1p-23;
+          double sum = 0.0;
+          for (std::size_t j = 0; j < columns; ++j) {
+            const double truth =
+                j < r ? std::exp2(static_cast<double>(scores[r * stride + j]) * scale.truth - m[r]) : 0.0;
+            wrong += std::abs(tile[r * stride + j] - truth) <= bound * truth ? 0u : 1u;
+            sum += truth;
+          }
+          const double c = l_before[r] == 0.0f ? 0.0 : std::exp2(static_cast<double>(m_before[r]) - m[r]);
+          const double truth = c * l_before[r] + sum;
+          wrong += std::abs(l[r] - truth) <= bound * truth ? 0u : 1u;
+          // c is a power of two: nothing is rounded. Far below it is 0.
+          for (std::size_t k = 0; k < kColumns && l_before[r] != 0.0f; ++k) {
+            const double scaled = c < 0x1p-126 ? 0.0 : c * (static_cast<double>(k) - 20.0);
+            wrong += o[r * kColumns + k] == static_cast<float>(scaled) ? 0u : 1u;
+          }
+        }
+        INFO(columns, " columns, scale ", scale.given);
+        CHECK(wrong == 0);
+      }
+    }
+  });
+}
+
+TEST_CASE("softmax_tile: maxima of the product are used for whole rows of whole panels, and nowhere else") {
+  for_each_target([](const Target& target) {
+    const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
+    const std::size_t lanes = kernels.sums_stride / 2, width = kernels::pack_kernels(target.id()).panel_width;
+    for (const std::size_t columns : {3 * width, 3 * width - 1}) {
+      constexpr std::size_t kRows = 3;
+      const std::size_t stride = 3 * width;
+      Random random(columns);
+      std::vector<float> results[2], maxima[2];
+      std::vector<double> totals[2];
+      const std::int32_t full = static_cast<std::int32_t>(columns), lens[kRows] = {full, full - 1, full};
+      const auto scores = hwy::AllocateAligned<float>(kRows * stride);
+      const auto max_lanes = hwy::AllocateAligned<float>(kRows * lanes);
+      for (std::size_t i = 0; i < kRows * stride; ++i) scores[i] = random.uniform(-40.0f, 40.0f);
+      for (std::size_t r = 0; r < kRows; ++r) {
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+          float max = -kInf;
+          for (std::size_t j = lane; j < columns; j += lanes) max = std::max(max, scores[r * stride + j]);
+          // Where they must not be used they are what padding or an invalid key may leave.
+          const bool valid = columns % width == 0 && lens[r] == full;
+          max_lanes[r * lanes + lane] = valid ? max : lane % 2 == 0 ? 1e30f : kNaN;
+        }
+      }
+      for (const bool given : {false, true}) {
+        const auto tile = hwy::AllocateAligned<float>(kRows * stride);
+        const auto o = hwy::AllocateAligned<float>(kRows * kColumns);
+        std::copy_n(scores.get(), kRows * stride, tile.get());
+        std::fill_n(o.get(), kRows * kColumns, 1.0f);
+        const Sums sums(kernels, kRows);
+        std::vector<float> m(kRows, -kInf);
+        kernels.step({.scores = tile.get(),
+                      .scores_stride = static_cast<std::ptrdiff_t>(stride),
+                      .num_rows = kRows,
+                      .num_columns = columns,
+                      .lens = lens,
+                      .scale = 1.0f,
+                      .max_lanes = given ? max_lanes.get() : nullptr,
+                      .row_max = m.data(),
+                      .row_sums = sums.data.get(),
+                      .accumulators = o.get(),
+                      .accumulators_stride = kColumns,
+                      .accumulator_columns = kColumns});
+        maxima[given] = m;
+        totals[given] = sums.totals();
+        for (std::size_t r = 0; r < kRows; ++r) {
+          const float* row = tile.get() + r * stride;
+          results[given].insert(results[given].end(), row, row + columns);
         }
       }
       INFO(columns, " columns");
-      CHECK(wrong == 0);
+      CHECK(maxima[0] == maxima[1]);
+      CHECK(totals[0] == totals[1]);
+      CHECK(results[0] == results[1]);
     }
   });
 }
 
 TEST_CASE("softmax_tile: a tile without keys for a row leaves m, l and o alone") {
   for_each_target([](const Target& target) {
+    const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
     const auto tile = hwy::AllocateAligned<float>(2 * kColumns);
     const auto o = hwy::AllocateAligned<float>(2 * kColumns);
     for (std::size_t i = 0; i < 2 * kColumns; ++i) tile[i] = kNaN, o[i] = static_cast<float>(i);
     const std::int32_t lens[2] = {0, 0};
     float m[2] = {-kInf, 5.0f};
-    double l[2] = {0.0, 3.0};
-    kernels::softmax_tile_kernels(target.id())
-        .step({tile.get(), kColumns, 2, 33, lens, m, l, o.get(), kColumns, kColumns});
-    CHECK((m[0] == -kInf && m[1] == 5.0f && l[0] == 0.0 && l[1] == 3.0));
+    Sums sums(kernels, 2);
+    sums.set(1, 3.0f);
+    kernels.step({.scores = tile.get(),
+                  .scores_stride = kColumns,
+                  .num_rows = 2,
+                  .num_columns = 33,
+                  .lens = lens,
+                  .scale = 1.0f,
+                  .row_max = m,
+                  .row_sums = sums.data.get(),
+                  .accumulators = o.get(),
+                  .accumulators_stride = kColumns,
+                  .accumulator_columns = kColumns});
+    CHECK((m[0] == -kInf && m[1] == 5.0f));
+    CHECK(sums.totals() == std::vector<double>{0.0, 3.0});
     for (std::size_t i = 0; i < 2 * kColumns; ++i) {
       CHECK(o[i] == static_cast<float>(i));
       if (i % kColumns < 33) CHECK(tile[i] == 0.0f);
@@ -220,31 +352,121 @@ TEST_CASE("softmax_tile: NaN and +inf make the row NaN, -inf weighs 0, wherever 
   const auto value = [](std::size_t) { return 1.0; };
   for_each_target([&](const Target& target) {
     const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
-    constexpr std::size_t kKeys = 150, kTile = 50;
-    for (std::size_t place = 0; place < kKeys; ++place) {
-      for (const float special : {kNaN, -kNaN, kInf}) {
-        for (const float others : {0.5f, -kInf}) {
-          std::vector<float> scores(kKeys, others);
-          scores[place] = special;
-          // A later, much larger score must not scale the NaN away.
-          if (place < kTile && others == 0.5f) scores[kKeys - 1] = 200.0f;
-          const Outcome outcome = run_row(kernels, scores, kTile, value);
-          INFO(special, " at ", place, " among ", others);
-          CHECK(std::isnan(outcome.sum));
-          CHECK(std::all_of(outcome.output.begin(), outcome.output.end(), [](float x) { return std::isnan(x); }));
+    for (const std::size_t num_keys : {150u, 400u}) {
+      const std::size_t tile_size = num_keys == 150 ? 50 : 200;
+      for (const Scale& scale : kScales) {
+        for (std::size_t place = 0; place < num_keys; ++place) {
+          for (const float special : {kNaN, -kNaN, kInf}) {
+            for (const float others : {0.5f, 300.0f, -kInf}) {
+              std::vector<float> scores(num_keys, others);
+              scores[place] = special;
+              // A later, much larger score must not scale the NaN away.
+              if (place < tile_size && others == 0.5f) scores[num_keys - 1] = 200.0f;
+              const Outcome outcome = run_row(kernels, scores, tile_size, scale.given, value);
+              INFO(special, " at ", place, " among ", others);
+              CHECK(std::isnan(outcome.sum));
+              CHECK(std::all_of(outcome.output.begin(), outcome.output.end(), [](float x) { return std::isnan(x); }));
+            }
+          }
+          for (const float large : {-1e30f, -1e8f, -3e6f, 1e30f, 3e38f}) {
+            std::vector<float> scores(num_keys, -kInf);
+            scores[place] = large;
+            const Outcome outcome = run_row(kernels, scores, tile_size, scale.given, value);
+            INFO(large, " at ", place);
+            CHECK(std::isfinite(outcome.sum));
+            CHECK(outcome.p[place] > 0.0f);
+            CHECK(outcome.output[0] == 1.0f);
+          }
+        }
+        const Outcome empty = run_row(kernels, std::vector<float>(num_keys, -kInf), tile_size, scale.given, value);
+        CHECK(empty.max == -kInf);
+        CHECK(empty.sum == 0.0);
+        CHECK(empty.output == std::vector<float>(kColumns, 0.0f));
+      }
+    }
+  });
+}
+
+TEST_CASE("softmax_tile weights: p / l of a second pass, into rows of any size that end at a guard page") {
+  for_each_target([](const Target& target) {
+    const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
+    Random random(4);
+    constexpr std::size_t kRows = 6;
+    for (const std::size_t columns : {0u, 1u, 2u, 7u, 16u, 17u, 64u, 67u, 128u, 131u}) {
+      for (const Scale& scale : kScales) {
+        const std::size_t stride = 192;
+        const auto n = static_cast<std::int32_t>(columns);
+        // A whole row, one cut short, none, all -inf, NaN, and scores of ten millions.
+        const std::int32_t lens[kRows] = {n, n / 2, 0, n, n, n};
+        const auto scores = hwy::AllocateAligned<float>(kRows * stride), tile = hwy::AllocateAligned<float>(stride);
+        const auto o = hwy::AllocateAligned<float>(kColumns);
+        std::fill_n(o.get(), kColumns, 0.0f);
+        std::vector<float> m(kRows, -kInf);
+        const Sums sums(kernels, kRows);
+        for (std::size_t r = 0; r < kRows; ++r) {
+          float* row = scores.get() + r * stride;
+          for (std::size_t j = 0; j < stride; ++j) {
+            row[j] = j >= static_cast<std::size_t>(lens[r]) ? kNaN : r == 3 ? -kInf : random.uniform(-9.0f, 9.0f);
+            if (r == 5) row[j] *= 1e7f;
+          }
+          if (r == 4 && columns > 0) row[columns / 2] = kNaN;
+          std::copy_n(row, stride, tile.get());
+          kernels.step({.scores = tile.get(),
+                        .scores_stride = static_cast<std::ptrdiff_t>(stride),
+                        .num_rows = 1,
+                        .num_columns = columns,
+                        .lens = &lens[r],
+                        .scale = scale.given,
+                        .row_max = &m[r],
+                        .row_sums = sums.data.get() + r * kernels.sums_stride,
+                        .accumulators = o.get(),
+                        .accumulators_stride = kColumns,
+                        .accumulator_columns = kColumns});
+        }
+        const std::vector<double> l = sums.totals();
+        for (const Guard guard : {Guard::kEnd, Guard::kBegin}) {
+          const std::size_t weights_stride = columns + 3;
+          GuardedArray<float> weights((kRows - 1) * weights_stride + columns, guard);
+          std::fill(weights.begin(), weights.end(), -77.0f);
+          kernels.weights({.scores = scores.get(),
+                           .scores_stride = static_cast<std::ptrdiff_t>(stride),
+                           .num_rows = kRows,
+                           .num_columns = columns,
+                           .lens = lens,
+                           .scale = scale.given,
+                           .row_max = m.data(),
+                           .row_sum = l.data(),
+                           .weights = weights.data(),
+                           .weights_stride = static_cast<std::ptrdiff_t>(weights_stride)});
+          std::size_t wrong = 0;
+          for (std::size_t r = 0; r < kRows; ++r) {
+            const float* row = scores.get() + r * stride;
+            const auto len = static_cast<std::size_t>(lens[r]);
+            double max = -kInf, sum = 0.0, total = 0.0;
+            for (std::size_t j = 0; j < len; ++j) max = std::max<double>(max, row[j]);
+            for (std::size_t j = 0; j < len; ++j) sum += std::exp2((row[j] - max) * scale.truth);
+            for (std::size_t j = 0; j < columns; ++j) {
+              const float w = weights[r * weights_stride + j];
+              total += w;
+              const bool zero = j >= len || r == 3;
+              const double truth = zero ? 0.0 : std::exp2((row[j] - max) * scale.truth) / sum;
+              wrong += (zero     ? w == 0.0f
+                        : r == 4 ? std::isnan(w)
+                        : r == 5 ? w >= 0.0f && w <= 1.0f
+                                 : std::abs(w - truth) <= 2e-7 * (4 + 9))
+                           ? 0u
+                           : 1u;
+            }
+            if (r != 4 && len > 0) wrong += std::abs(total - (r == 3 ? 0.0 : 1.0)) <= 1e-6 ? 0u : 1u;
+            for (std::size_t j = columns; j < weights_stride && r + 1 < kRows; ++j) {
+              wrong += weights[r * weights_stride + j] != -77.0f ? 1u : 0u;
+            }
+          }
+          INFO(columns, " columns, scale ", scale.given);
+          CHECK(wrong == 0);
         }
       }
-      std::vector<float> scores(kKeys, -kInf);
-      scores[place] = -1e30f;
-      const Outcome outcome = run_row(kernels, scores, kTile, value);
-      CHECK(outcome.sum == 1.0);
-      CHECK(outcome.p[place] == 1.0f);
-      CHECK(outcome.output[0] == 1.0f);
     }
-    const Outcome empty = run_row(kernels, std::vector<float>(kKeys, -kInf), kTile, value);
-    CHECK(empty.max == -kInf);
-    CHECK(empty.sum == 0.0);
-    CHECK(empty.output == std::vector<float>(kColumns, 0.0f));
   });
 }
 

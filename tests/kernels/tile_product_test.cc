@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/kernels/pack.h"
+#include "engine/kernels/softmax_tile.h"
 #include "engine/kernels/tile_product.h"
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
@@ -53,17 +54,20 @@ class Product {
 
   // Rows first ... first + rows - 1 of A into c, whose row 0 is that of A's row `first`.
   void multiply(std::size_t first, std::size_t rows, bool accumulate, float* c) const {
-    kernels_.multiply({.a = a_.data() + first * a_stride_,
-                       .a_stride = static_cast<std::ptrdiff_t>(a_stride_),
-                       .b = panels_.data(),
-                       .b_panel_stride = inner_ * width_,
-                       .b_row_stride = static_cast<std::ptrdiff_t>(width_),
-                       .c = c,
-                       .c_stride = static_cast<std::ptrdiff_t>(padded_columns_),
-                       .num_rows = rows,
-                       .num_columns = num_columns_,
-                       .inner = inner_,
-                       .accumulate = accumulate});
+    kernels_.multiply(args(first, rows, accumulate, c));
+  }
+  kernels::TileProductArgs args(std::size_t first, std::size_t rows, bool accumulate, float* c) const {
+    return {.a = a_.data() + first * a_stride_,
+            .a_stride = static_cast<std::ptrdiff_t>(a_stride_),
+            .b = panels_.data(),
+            .b_panel_stride = inner_ * width_,
+            .b_row_stride = static_cast<std::ptrdiff_t>(width_),
+            .c = c,
+            .c_stride = static_cast<std::ptrdiff_t>(padded_columns_),
+            .num_rows = rows,
+            .num_columns = num_columns_,
+            .inner = inner_,
+            .accumulate = accumulate};
   }
 
   // The largest |c - (start + A B)| / (|start| + |A| |B|) over all elements: errors in units of what was summed.
@@ -246,6 +250,108 @@ TEST_CASE("tile product: rows of A at negative and zero strides") {
     multiply(args);
     for (std::size_t m = 0; m < kRows; ++m) {
       CHECK(same_bits(c.data() + m * width, expected.data() + (kRows - 1) * width, width));
+    }
+  });
+}
+
+TEST_CASE("tile product: with lens, panels that no row of a step sees are left alone, and the others keep their bits") {
+  for_each_target([](const Target& target) {
+    constexpr std::size_t kRows = 14, kInner = 130;
+    const std::size_t width = kernels::pack_kernels(target.id()).panel_width, columns = 3 * width - 1;
+    Product product(target, kRows, columns, kInner);
+    const std::size_t stride = product.c_stride();
+    GuardedArray<float> all(product.c_size(kRows)), some(product.c_size(kRows));
+    product.multiply(0, kRows, false, all.data());
+    const auto n = [](std::size_t x) { return static_cast<std::int32_t>(x); };
+    // Steps of 6: up to the first column of panel 1, none, all.
+    const std::int32_t lens[kRows] = {1, 0, n(width + 1), 0, 2, 1, 0, 0, 0, 0, 0, 0, n(columns), 0};
+    const std::size_t panels_seen[] = {2, 0, 3};
+    std::fill(some.begin(), some.end(), -77.0f);
+    kernels::TileProductArgs args = product.args(0, kRows, false, some.data());
+    args.lens = lens;
+    kernels::tile_product_kernels(target.id()).multiply(args);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const bool seen = i % stride / width < panels_seen[i / stride / kernels::kRowsPerStep];
+      wrong += some[i] != (seen ? all[i] : -77.0f) ? 1u : 0u;
+    }
+    CHECK(wrong == 0);
+  });
+}
+
+TEST_CASE("tile product: with inner_lens, rows that end in zeros keep their bits, and nothing beyond is read") {
+  for_each_target([](const Target& target) {
+    constexpr std::size_t kRows = 13;
+    for (const std::size_t inner : {1u, 64u, 128u, 300u}) {
+      Product product(target, kRows, 5, inner);
+      Random random(inner);
+      std::int32_t lens[kRows];
+      for (std::size_t m = 0; m < kRows; ++m) {
+        const float length = random.uniform(0.0f, 1.0f) * static_cast<float>(inner);
+        lens[m] = m / kernels::kRowsPerStep == 1 ? 0 : static_cast<std::int32_t>(length);
+      }
+      const auto end_in_zeros = [&](Product& p) {
+        for (std::size_t m = 0; m < kRows; ++m) {
+          for (std::size_t k = static_cast<std::size_t>(lens[m]); k < inner; ++k) p.a(m, k) = 0.0f;
+        }
+      };
+      end_in_zeros(product);
+      for (const bool accumulate : {false, true}) {
+        GuardedArray<float> expected(product.c_size(kRows)), c(product.c_size(kRows));
+        std::fill(expected.begin(), expected.end(), 0.7f);
+        product.multiply(0, kRows, accumulate, expected.data());
+        // Beyond the longest row of a step B may hold anything.
+        for (std::size_t first = 0; first < kRows; first += kernels::kRowsPerStep) {
+          const std::size_t rows = std::min(kernels::kRowsPerStep, kRows - first);
+          const auto longest = static_cast<std::size_t>(*std::max_element(lens + first, lens + first + rows));
+          Product spoilt(target, kRows, 5, inner);
+          end_in_zeros(spoilt);
+          for (std::size_t k = longest; k < inner; ++k) spoilt.set_b(k, 3, kNaN);
+          std::fill(c.begin(), c.end(), 0.7f);
+          kernels::TileProductArgs args = spoilt.args(first, rows, accumulate, c.data());
+          args.inner_lens = lens + first;
+          kernels::tile_product_kernels(target.id()).multiply(args);
+          INFO(inner, " inner, rows from ", first, ", accumulate ", accumulate);
+          CHECK(same_bits(c.data(), expected.data() + first * product.c_stride(), rows * product.c_stride()));
+        }
+        std::fill(c.begin(), c.end(), 0.7f);
+        kernels::TileProductArgs args = product.args(0, kRows, accumulate, c.data());
+        args.inner_lens = lens;
+        kernels::tile_product_kernels(target.id()).multiply(args);
+        CHECK(same_bits(c.data(), expected.data(), c.size()));
+      }
+    }
+  });
+}
+
+TEST_CASE("tile product: the largest of each row by lanes, padding included") {
+  for_each_target([](const Target& target) {
+    const std::size_t lanes = kernels::softmax_tile_kernels(target.id()).sums_stride / 2;
+    for (const std::size_t columns : columns_around_panel(target)) {
+      for (const std::size_t inner : {1u, 64u, 129u, 300u}) {
+        for (std::size_t rows = 1; rows <= 13; ++rows) {
+          Product product(target, rows, columns, inner);
+          // All scores negative, so that the padding's zeros win where there is any.
+          for (std::size_t m = 0; m < rows; ++m) product.a(m, 0) -= columns % 2 == 0 ? 1e3f : 0.0f;
+          GuardedArray<float> c(product.c_size(rows)), max(rows * lanes);
+          std::fill(max.begin(), max.end(), kNaN);
+          kernels::TileProductArgs args = product.args(0, rows, false, c.data());
+          args.max_lanes = max.data();
+          kernels::tile_product_kernels(target.id()).multiply(args);
+          std::size_t wrong = 0;
+          for (std::size_t m = 0; m < rows; ++m) {
+            for (std::size_t lane = 0; lane < lanes; ++lane) {
+              float largest = -std::numeric_limits<float>::infinity();
+              for (std::size_t n = lane; n < product.c_stride(); n += lanes) {
+                largest = std::max(largest, c[m * product.c_stride() + n]);
+              }
+              wrong += max[m * lanes + lane] != largest ? 1u : 0u;
+            }
+          }
+          INFO(rows, " x ", inner, " x ", columns);
+          CHECK(wrong == 0);
+        }
+      }
     }
   });
 }

@@ -290,7 +290,7 @@ TEST_CASE("contract 10: tiers are counted and forced on path additive/factored a
       CHECK(error_message([&] { c.attention.plan(c.shape, forcing); }) == "");
       counting.path = forcing.path = "additive/rational";
     }
-    const std::string path = is_additive ? "additive/rational" : "dot/fused";
+    const std::string path(is_additive ? "additive/rational" : c.attention.plan(c.shape).path());
     CHECK(missing_parts(error_message([&] { c.attention.plan(c.shape, counting); }),
                         {"count_tiers", "additive/factored", path}) == "");
     CHECK(missing_parts(error_message([&] { c.attention.plan(c.shape, forcing); }),

@@ -29,6 +29,8 @@ namespace attend {
 // The templates under test as plain functions.
 struct MathFunctions {
   void (*exp)(const float* x, float* y, std::size_t n);  // n: a multiple of 64
+  void (*exp2)(const float* x, float* y, std::size_t n);
+  void (*exp2_scaled)(const float* x, float* y, std::size_t n, float scale, float m);
   void (*tanh)(const float* x, float* y, std::size_t n);
   double (*compensated_sum)(const float* x, std::size_t n);
   float (*largest)(const float* x);  // of one vector
@@ -46,6 +48,21 @@ namespace {
 void ExpOfAll(const float* x, float* y, std::size_t n) {
   const hn::ScalableTag<float> d;
   for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(Exp(d, hn::LoadU(d, x + i)), d, y + i);
+}
+
+void Exp2OfAll(const float* x, float* y, std::size_t n) {
+  const hn::ScalableTag<float> d;
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) hn::StoreU(Exp2(d, hn::LoadU(d, x + i)), d, y + i);
+}
+
+void Exp2ScaledOfAll(const float* x, float* y, std::size_t n, float scale, float m) {
+  const hn::ScalableTag<float> d;
+  const ScaledExponent exponent = ExponentAbove(m, 1.0f / scale);
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) {
+    hn::StoreU(
+        Exp2Scaled(d, hn::LoadU(d, x + i), hn::Set(d, scale), hn::Set(d, exponent.offset), hn::Set(d, exponent.lowest)),
+        d, y + i);
+  }
 }
 
 void TanhOfAll(const float* x, float* y, std::size_t n) {
@@ -69,6 +86,8 @@ float Largest(const float* x) {
 MathFunctions Functions() {
   MathFunctions functions;
   functions.exp = &ExpOfAll;
+  functions.exp2 = &Exp2OfAll;
+  functions.exp2_scaled = &Exp2ScaledOfAll;
   functions.tanh = &TanhOfAll;
   functions.compensated_sum = &CompensatedSum;
   functions.largest = &Largest;
@@ -188,6 +207,86 @@ TEST_CASE("Exp: monotone where it underflows and where it overflows") {
     CHECK(apply(functions.exp, -87.0f) == 0.0f);
     CHECK(apply(functions.exp, 88.7228f) < kInf);
     CHECK(apply(functions.exp, 88.7229f) == kInf);
+  });
+}
+
+TEST_CASE("Exp2: within 3 ULP over all floats, and 2e-7 of the value; flushed below 2^-126") {
+  for_each_target([](const Target& target) {
+    double worst = 0.0, worst_relative = 0.0;
+    float worst_at = 0.0f;
+    std::size_t wrong = 0;
+    scan(functions_of(target.id()).exp2, [&](float x, float y) {
+      if (x < -126.0f) {
+        wrong += y != 0.0f || std::signbit(y) ? 1u : 0u;
+      } else if (x >= 128.0f) {
+        wrong += y != kInf ? 1u : 0u;
+      } else if (!(x <= -125.5f && y == 0.0f)) {  // 0 from there on, where targets flush earlier
+        const double want = std::exp2(static_cast<double>(x)), error = ulps(y, want);
+        if (!(error <= worst)) worst = error, worst_at = x;
+        worst_relative = std::max(worst_relative, std::abs(y / want - 1.0));
+      }
+    });
+    MESSAGE(target.name(), ": Exp2 wrong by at most ", worst, " ULP, at ", worst_at, "; relative ", worst_relative);
+    CHECK(wrong == 0);
+    CHECK(worst <= 3.0);
+    CHECK(worst_relative <= 2e-7);
+  });
+}
+
+TEST_CASE("Exp2: special values") {
+  for_each_target([](const Target& target) {
+    const auto f = functions_of(target.id()).exp2;
+    for (int e = -125; e < 128; ++e) CHECK(apply(f, static_cast<float>(e)) == std::ldexp(1.0f, e));
+    CHECK(apply(f, -0.0f) == 1.0f);
+    CHECK(apply(f, 1e-45f) == 1.0f);
+    CHECK(apply(f, -127.0f) == 0.0f);
+    CHECK(apply(f, -kInf) == 0.0f);
+    CHECK(apply(f, kInf) == kInf);
+    CHECK(apply(f, std::numeric_limits<float>::lowest()) == 0.0f);
+    CHECK(apply(f, std::numeric_limits<float>::max()) == kInf);
+    for (std::uint32_t bits :
+         {0x7FC00000u, 0xFFC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0x7F800001u, 0x7FC001FFu, 0xFF8000FFu}) {
+      CHECK(std::isnan(apply(f, std::bit_cast<float>(bits))));
+    }
+  });
+}
+
+TEST_CASE("Exp2Scaled: 2^(scale x - m), whose exponent is rounded once with FMA; far below 0; NaN stays") {
+  for_each_target([](const Target& target) {
+    const MathFunctions functions = functions_of(target.id());
+    constexpr std::size_t kCount = 1 << 14;
+    std::vector<float> x(kCount), y(kCount);
+    double worst = 0.0;
+    for (const float scale : {1.0f, 0x1.715476p+0f, 0.125f}) {
+      for (const float m : {0.0f, 1.0f, -7.0f, 100.0f, 12345.0f, -1e6f, 2097151.0f, -2097151.0f}) {
+        // Exponents from 13 above m to 140 below, then some far below, and NaN.
+        for (std::size_t i = 0; i < kCount; ++i) {
+          x[i] = static_cast<float>((m + 13.0 - 153.0 * static_cast<double>(i) / kCount) / scale);
+        }
+        x[0] = -kInf, x[1] = std::numeric_limits<float>::lowest(), x[2] = (m - 1e6f) / scale;
+        x[3] = std::numeric_limits<float>::quiet_NaN();
+        functions.exp2_scaled(x.data(), y.data(), kCount, scale, m);
+        INFO("scale ", scale, ", m ", m);
+        CHECK((y[0] == 0.0f && y[1] == 0.0f && y[2] == 0.0f && std::isnan(y[3])));
+        std::size_t wrong = 0;
+        for (std::size_t i = 4; i < kCount; ++i) {
+          const double exponent = static_cast<double>(scale) * x[i] - m;
+          if (exponent < -125.25) {
+            wrong += y[i] == 0.0f || (exponent > -126.25 && y[i] < 0x1p-124f) ? 0u : 1u;
+            continue;
+          }
+          // The power's own error, and that of the exponent: half a spacing of floats at the exponent itself with FMA,
+          // of floats at scale x too without.
+          const double rounded =
+              std::abs(exponent) + (functions.has_fma || scale != 0x1.715476p+0f ? 0.0 : std::abs(m) + 153.0);
+          const double error = std::abs(y[i] / std::exp2(exponent) - 1.0);
+          wrong += error <= 2.5e-7 + 0.7 * 0x1p-24 * rounded * 2.0 ? 0u : 1u;
+          if (rounded < 1.0) worst = std::max(worst, error);
+        }
+        CHECK(wrong == 0);
+      }
+    }
+    MESSAGE(target.name(), ": Exp2Scaled wrong by at most ", worst, " for exponents below 1");
   });
 }
 

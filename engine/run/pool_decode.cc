@@ -1,0 +1,192 @@
+// A handful of queries, as a decoder has: all time goes into reading keys and values once. Where the heads of a row lie
+// side by side, all of them are walked together, so that memory is read in its order: a head that walks its own 512
+// bytes of each 4 KiB row gets half of the bandwidth.
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "engine/run/pool.h"
+
+namespace attend::detail {
+namespace {
+
+// Keys of one head at a time. Sums of values are added up block by block, so it is the same whatever the strides.
+constexpr std::size_t kBlockKeys = 16;
+
+// All heads of one entry against one chunk of its keys. Rows of scores, sums and accumulators: key-value head by
+// key-value head, query head by query head, query by query.
+class Entry {
+ public:
+  Entry(const PoolJob& job, std::int64_t b, std::size_t begin, std::byte* worker)
+      : job_(job),
+        plan_(*job.plan),
+        kernels_(*job.plan->kernels),
+        b_(b),
+        begin_(begin),
+        num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
+        group_rows_(num_queries_ * static_cast<std::size_t>(plan_.group_heads())),
+        score_size_(static_cast<std::size_t>(plan_.score_size)),
+        queries_(part<float>(worker, plan_.layout.packed_queries)),
+        accumulators_(part<float>(worker, plan_.layout.accumulators)),
+        row_max_(part<float>(worker, plan_.layout.row_max)),
+        row_sums_(part<float>(worker, plan_.layout.row_sums)),
+        row_totals_(part<double>(worker, plan_.layout.row_totals)),
+        lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
+        block_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
+        scores_(part<float>(worker, plan_.layout.scores)) {}
+
+  void pool(std::size_t limit, std::size_t chunk) {
+    std::size_t keys = 0;  // of this chunk that some query sees
+    for (std::size_t r = 0; r < group_rows_; ++r) {
+      const auto len = static_cast<std::size_t>(job_.visible.of(b_, static_cast<std::int64_t>(r % num_queries_)));
+      lens_[r] = static_cast<std::int32_t>(std::min(std::max(len, begin_), limit) - begin_);
+      keys = std::max(keys, static_cast<std::size_t>(lens_[r]));
+    }
+    const std::size_t rows = group_rows_ * static_cast<std::size_t>(plan_.num_kv_heads);
+    std::fill_n(row_max_, rows, -std::numeric_limits<float>::infinity());
+    std::fill_n(row_sums_, rows * kernels_.softmax_tile.sums_stride, 0.0f);
+    std::fill_n(accumulators_, rows * plan_.padded_values, 0.0f);
+    for (std::int64_t h = 0; h < plan_.num_heads; ++h) pack_queries(h);
+    score(keys);
+    for (std::int64_t g = 0; g < plan_.num_kv_heads; ++g) weigh(g, keys);
+    pool_values(keys);
+    kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
+    for (std::int64_t h = 0; h < plan_.num_heads; ++h) leave(h, chunk);
+  }
+
+ private:
+  template <class T>
+  static T* part(std::byte* worker, std::size_t offset) {
+    return reinterpret_cast<T*>(worker + offset);
+  }
+  std::size_t first_row(std::int64_t kv_head) const { return static_cast<std::size_t>(kv_head) * group_rows_; }
+  std::size_t row_of_head(std::int64_t h) const { return static_cast<std::size_t>(h) * num_queries_; }
+
+  // Calls visit(head, first key, number of keys) for all blocks of all heads, in the order of memory.
+  template <class T, class Visit>
+  void walk(const Rows<T>& rows, std::size_t keys, const Visit& visit) const {
+    const bool side_by_side = std::abs(rows.head_stride) < std::abs(rows.row_stride);
+    const auto heads = static_cast<std::size_t>(plan_.num_kv_heads), blocks = divide_up(keys, kBlockKeys);
+    for (std::size_t i = 0; i < blocks * heads; ++i) {
+      const std::size_t head = side_by_side ? i % heads : i / blocks;
+      const std::size_t first = (side_by_side ? i / heads : i % blocks) * kBlockKeys;
+      visit(static_cast<std::int64_t>(head), first, std::min(kBlockKeys, keys - first));
+    }
+  }
+
+  void pack_queries(std::int64_t h) {
+    kernels_.pack.queries({.queries = job_.queries.at(b_, h, 0),
+                           .queries_stride = job_.queries.row_stride,
+                           .num_queries = num_queries_,
+                           .size = score_size_,
+                           .center = nullptr,
+                           .scale = plan_.query_scale,
+                           .append_scale = false,
+                           .packed = queries_ + row_of_head(h) * score_size_,
+                           .packed_stride = static_cast<std::ptrdiff_t>(score_size_)});
+  }
+
+  void score(std::size_t keys) {
+    walk(job_.keys, keys, [&](std::int64_t g, std::size_t first, std::size_t count) {
+      kernels_.few_rows.dots({.queries = queries_ + first_row(g) * score_size_,
+                              .queries_stride = static_cast<std::ptrdiff_t>(score_size_),
+                              .num_rows = group_rows_,
+                              .keys = job_.keys.at(b_, g, static_cast<std::int64_t>(begin_ + first)),
+                              .keys_stride = job_.keys.row_stride,
+                              .num_keys = count,
+                              .size = score_size_,
+                              .scores = scores_of(g) + first,
+                              .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride)});
+    });
+  }
+
+  float* scores_of(std::int64_t g) const { return scores_ + first_row(g) * plan_.scores_stride; }
+
+  void weigh(std::int64_t g, std::size_t keys) {
+    kernels_.softmax_tile.step({.scores = scores_of(g),
+                                .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                .num_rows = group_rows_,
+                                .num_columns = keys,
+                                .lens = lens_,
+                                .scale = plan_.score_scale,
+                                .max_lanes = nullptr,
+                                .row_max = row_max_ + first_row(g),
+                                .row_sums = row_sums_ + first_row(g) * kernels_.softmax_tile.sums_stride,
+                                .accumulators = accumulators_ + first_row(g) * plan_.padded_values,
+                                .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.padded_values),
+                                .accumulator_columns = plan_.padded_values});
+  }
+
+  void pool_values(std::size_t keys) {
+    walk(job_.values, keys, [&](std::int64_t g, std::size_t first, std::size_t count) {
+      for (std::size_t r = 0; r < group_rows_; ++r) {
+        block_lens_[r] = std::clamp(lens_[r] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(count));
+      }
+      kernels_.few_rows.pool({.p = scores_of(g) + first,
+                              .p_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                              .num_rows = group_rows_,
+                              .lens = block_lens_,
+                              .values = job_.values.at(b_, g, static_cast<std::int64_t>(begin_ + first)),
+                              .values_stride = job_.values.row_stride,
+                              .num_values = count,
+                              .value_size = static_cast<std::size_t>(plan_.head_value_size),
+                              .accumulators = accumulators_ + first_row(g) * plan_.padded_values,
+                              .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.padded_values)});
+    });
+  }
+
+  // The output of one query head, or what merge_chunks makes it of.
+  void leave(std::int64_t h, std::size_t chunk) {
+    const std::size_t row = row_of_head(h);
+    const float* accumulators = accumulators_ + row * plan_.padded_values;
+    if (plan_.chunk_keys > 0) {
+      const std::size_t first = job_.chunk_row(b_, h, chunk, 0);
+      std::copy_n(accumulators, num_queries_ * plan_.padded_values,
+                  job_.chunk_accumulators + first * plan_.padded_values);
+      std::copy_n(row_max_ + row, num_queries_, job_.chunk_max + first);
+      std::copy_n(row_totals_ + row, num_queries_, job_.chunk_sum + first);
+      return;
+    }
+    kernels_.softmax_tile.finish_rows({.accumulators = accumulators,
+                                       .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.padded_values),
+                                       .row_sum = row_totals_ + row,
+                                       .output = job_.output.at(b_, h, 0),
+                                       .output_stride = job_.output.row_stride,
+                                       .num_rows = num_queries_,
+                                       .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
+  }
+
+  const PoolJob& job_;
+  const PlanImpl& plan_;
+  const kernels::KernelSet& kernels_;
+  const std::int64_t b_;
+  const std::size_t begin_;
+  const std::size_t num_queries_, group_rows_;  // computed queries; rows that share a key-value head
+  const std::size_t score_size_;
+  float* const queries_;
+  float* const accumulators_;
+  float* const row_max_;
+  float* const row_sums_;
+  double* const row_totals_;
+  std::int32_t* const lens_;
+  std::int32_t* const block_lens_;
+  float* const scores_;
+};
+
+}  // namespace
+
+void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker) {
+  const PlanImpl& plan = *job.plan;
+  const std::size_t chunks = job.num_chunks(), chunk = item % chunks;
+  const auto b = static_cast<std::int64_t>(item / chunks);
+  const auto [begin, limit] = job.chunk_range(b, chunk);
+  const std::int64_t computed = job.visible.num_queries(b);
+  if (plan.chunk_keys == 0) {
+    const std::int64_t cleared = limit == 0 ? 0 : computed;
+    for (std::int64_t h = 0; h < plan.num_heads; ++h) clear_rows(job, b, h, cleared, job.num_queries);
+  }
+  if (begin >= limit || computed == 0) return;
+  Entry(job, b, begin, worker).pool(limit, chunk);
+}
+
+}  // namespace attend::detail

@@ -1,0 +1,492 @@
+#include "engine/run/pool.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "engine/run/head_keys.h"
+#include "engine/run/key_window.h"
+#include "engine/view/valid_lens.h"
+
+namespace attend::detail {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// Neighbouring queries whose scores are computed together, and the keys they see.
+struct Tile {
+  std::int64_t m;                 // the first query
+  std::size_t row, rows;          // its place in the group, how many
+  std::size_t shortest, longest;  // keys of the rows
+};
+
+// Keys of one key-value head of one batch entry, from `begin` to limit - 1, and the query heads that share them.
+class HeadGroup {
+ public:
+  // window: where keys are projected, or null.
+  HeadGroup(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
+            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts)
+      : job_(job),
+        plan_(*job.plan),
+        keys_(job, b, kv_head, begin, limit, window, worker),
+        kernels_(*job.plan->kernels),
+        b_(b),
+        kv_head_(kv_head),
+        begin_(begin),
+        limit_(limit),
+        score_size_(static_cast<std::size_t>(plan_.score_size)),
+        value_size_(static_cast<std::size_t>(plan_.head_value_size)),
+        panel_(kernels_.pack.panel_width),
+        accumulator_stride_(plan_.padded_values * plan_.accumulator_levels),
+        packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
+        query_exps_(part<float>(worker, plan_.layout.query_exps)),
+        query_max_(part<float>(worker, plan_.layout.query_max)),
+        accumulators_(part<float>(worker, plan_.layout.accumulators)),
+        row_max_(part<float>(worker, plan_.layout.row_max)),
+        row_sums_(part<float>(worker, plan_.layout.row_sums)),
+        row_totals_(part<double>(worker, plan_.layout.row_totals)),
+        row_lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
+        scores_(part<float>(worker, plan_.layout.scores)),
+        max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
+        tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
+        tier_counts_(tier_counts) {}
+
+  // Rows that this worker probably wants when it has done with this item, and may ask for meanwhile.
+  void expect(const kernels::RowsAhead& queries, const kernels::RowsAhead& keys, const kernels::RowsAhead& values) {
+    ahead_[2] = queries;
+    ahead_[3] = keys;
+    ahead_[4] = values;
+  }
+
+  // Queries first ... last - 1 of each head, a group at a time. chunk: which of the chunks these keys are.
+  void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
+    const std::int64_t computed = std::min(last, job_.visible.num_queries(b_));
+    for (h_ = kv_head_ * plan_.group_heads(); h_ < (kv_head_ + 1) * plan_.group_heads(); ++h_) {
+      for (std::int64_t m = first; m < computed; m += static_cast<std::int64_t>(plan_.group_queries)) {
+        expect_rows(m, computed);
+        pool_group(m, std::min(plan_.group_queries, static_cast<std::size_t>(computed - m)), chunk);
+      }
+      if (plan_.chunk_keys == 0) clear_rows(job_, b_, h_, std::max(first, computed), last);
+    }
+  }
+
+ private:
+  template <class T>
+  static T* part(std::byte* worker, std::size_t offset) {
+    return reinterpret_cast<T*>(worker + offset);
+  }
+
+  // The output rows of a group, and the queries of the next.
+  void expect_rows(std::int64_t m, std::int64_t end) {
+    const auto group = static_cast<std::int64_t>(plan_.group_queries);
+    const std::int64_t next = std::min(end, m + group), after = std::min(end, next + group);
+    ahead_[0] = {job_.output.at(b_, h_, m), job_.output.row_stride, static_cast<std::size_t>(next - m), value_size_};
+    ahead_[1] = {job_.queries.at(b_, h_, next), job_.queries.row_stride, static_cast<std::size_t>(after - next),
+                 score_size_};
+  }
+  kernels::RowsAhead* rows_ahead() {
+    for (kernels::RowsAhead& rows : ahead_) {
+      if (rows.num_rows > 0) return &rows;
+    }
+    return nullptr;
+  }
+
+  void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
+    std::size_t longest = 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::int32_t len = job_.visible.of(b_, m + static_cast<std::int64_t>(r));
+      row_lens_[r] = std::min(len, static_cast<std::int32_t>(limit_));
+      longest = std::max(longest, static_cast<std::size_t>(row_lens_[r]));
+    }
+    if (longest == 0 && plan_.chunk_keys == 0) {
+      return clear_rows(job_, b_, h_, m, m + static_cast<std::int64_t>(rows));
+    }
+    prepare_queries(m, rows);
+    if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(tile_at(m, 0, rows));
+    pool_fused(m, rows, longest);
+    kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
+    if (plan_.chunk_keys > 0) return leave_chunk(m, rows, chunk);
+    finish(m, rows, row_totals_);
+    if (job_.attention_weights.data != nullptr) return_weights(m, rows, longest);
+  }
+
+  // Rows `row` to row + rows - 1 of a group that begins with query m.
+  Tile tile_at(std::int64_t m, std::size_t row, std::size_t rows) const {
+    const auto [shortest, longest] = std::minmax_element(row_lens_ + row, row_lens_ + row + rows);
+    return {m + static_cast<std::int64_t>(row), row, rows, static_cast<std::size_t>(*shortest),
+            static_cast<std::size_t>(*longest)};
+  }
+
+  // Dot product: scaled and packed. Additive: used where they lie; the factored score wants their exponentials.
+  void prepare_queries(std::int64_t m, std::size_t rows) {
+    if (plan_.factored) {
+      kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
+                                        .stride = job_.queries.row_stride,
+                                        .num_rows = rows,
+                                        .num_hiddens = score_size_,
+                                        .factors = folded_w_v(),
+                                        .exps = query_exps_,
+                                        .exps_stride = static_cast<std::ptrdiff_t>(score_size_),
+                                        .row_max = query_max_});
+    }
+    if (plan_.layer->score == Score::kAdditive) return;
+    kernels_.pack.queries({.queries = job_.queries.at(b_, h_, m),
+                           .queries_stride = job_.queries.row_stride,
+                           .num_queries = rows,
+                           .size = score_size_,
+                           .center = keys_.center(),
+                           .scale = plan_.query_scale,
+                           .append_scale = plan_.layer->score == Score::kGaussian,
+                           .packed = packed_queries_,
+                           .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
+  }
+
+  // scores[r][j] for the queries of a tile and keys first ... first + columns - 1; first is a multiple of the panel
+  // width. tile_lens_ says how many of these keys each query sees; scores beyond are unspecified. max_lanes: where the
+  // largest of each row are left, for a dot product, or null.
+  void score(const Tile& tile, std::size_t first, std::size_t columns, float* scores, float* max_lanes) {
+    for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(tile.row + r, first, columns);
+    if (plan_.layer->score == Score::kAdditive) return score_additive(tile, first, columns, scores);
+    kernels_.tile_product.multiply({.a = packed_queries_ + tile.row * plan_.inner_size,
+                                    .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                                    .b = keys_.panels(first),
+                                    .b_panel_stride = plan_.inner_size * panel_,
+                                    .b_row_stride = static_cast<std::ptrdiff_t>(panel_),
+                                    .c = scores,
+                                    .c_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                    .num_rows = tile.rows,
+                                    .num_columns = columns,
+                                    .inner = plan_.inner_size,
+                                    .accumulate = false,
+                                    .lens = tile_lens_,
+                                    .max_lanes = max_lanes,
+                                    .ahead = rows_ahead()});
+    if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
+  }
+
+  void score_additive(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
+    const auto head = static_cast<std::size_t>(h_);
+    const float* w_v = plan_.layer->w_v.data() + head * score_size_;
+    if (!plan_.factored) {
+      return kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, tile.m),
+                                             .queries_stride = job_.queries.row_stride,
+                                             .keys = keys_.panels(first),
+                                             .keys_panel_stride = plan_.inner_size * panel_,
+                                             .w_v = w_v,
+                                             .scores = scores,
+                                             .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                             .num_queries = tile.rows,
+                                             .num_keys = columns,
+                                             .num_hiddens = score_size_});
+    }
+    std::array<std::uint32_t, kernels::kNumScoreTiers> counts{};
+    kernels_.additive_score.factored({.queries = job_.queries.at(b_, h_, tile.m),
+                                      .queries_stride = job_.queries.row_stride,
+                                      .query_exps = query_exps_ + tile.row * score_size_,
+                                      .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
+                                      .query_max = query_max_ + tile.row,
+                                      .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
+                                      .key_exps = keys_.exps(first),
+                                      .keys_panel_stride = plan_.inner_size * panel_,
+                                      .key_max = keys_.max(first),
+                                      .w_v = w_v,
+                                      .folded_w_v = folded_w_v(),
+                                      .w_v_scale = plan_.layer->w_v_scales[head],
+                                      .scores = scores,
+                                      .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                      .num_queries = tile.rows,
+                                      .num_keys = columns,
+                                      .num_hiddens = score_size_,
+                                      .lens = tile_lens_,
+                                      .forced_tier = static_cast<int>(plan_.options.score_tier),
+                                      .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data()});
+    if (tier_counts_ == nullptr) return;
+    for (std::size_t tier = 0; tier < counts.size(); ++tier) tier_counts_[tier] += counts[tier];
+  }
+
+  const float* folded_w_v() const {
+    return plan_.layer->folded_w_v.data() + static_cast<std::size_t>(h_) * kernels::folded_w_v_size(score_size_);
+  }
+
+  // Whether some query and key of a tile may be beyond what their exponentials can serve, so that the sums themselves
+  // are needed: what the tier is said to be, or what the kernel would find in some of these keys at the most.
+  bool may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
+    if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
+    const float* key_max = keys_.max(first);
+    const float largest = *std::max_element(query_max_ + tile.row, query_max_ + tile.row + tile.rows) +
+                          *std::max_element(key_max, key_max + columns);
+    return !(largest <= kernels::widest_range(folded_w_v(), score_size_));
+  }
+
+  // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into
+  // NaN. Such rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
+  void score_infinite_queries(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+      const float* query = job_.queries.at(b_, h_, tile.m + static_cast<std::int64_t>(r));
+      if (std::none_of(query, query + score_size_, [](float x) { return std::isinf(x); })) continue;
+      for (std::size_t j = 0; j < columns; ++j) {
+        const float* key = job_.keys.at(b_, h_, static_cast<std::int64_t>(first + j));
+        double squared = 0;
+        for (std::size_t k = 0; k < score_size_; ++k) {
+          const double difference = static_cast<double>(query[k]) - static_cast<double>(key[k]);
+          squared += difference * difference;
+        }
+        scores[r * plan_.scores_stride + j] =
+            static_cast<float>(-0.5 * static_cast<double>(plan_.query_scale) * squared);
+      }
+    }
+  }
+
+  // Valid keys of row r of the group among keys first ... first + columns - 1.
+  std::int32_t len_within(std::size_t r, std::size_t first, std::size_t columns) const {
+    return std::clamp(row_lens_[r] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(columns));
+  }
+
+  void clear_accumulators(std::size_t rows) {
+    std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f);
+  }
+
+  // accumulators += p values, over keys first ... first + columns - 1. tile_lens_: valid ones of them per row.
+  void pool_values(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
+    if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(tile.row, tile.rows);
+    const HeadKeys::Values from = keys_.values(first);
+    kernels::TileProductArgs args{.a = p,
+                                  .a_stride = p_stride,
+                                  .b = from.panels,
+                                  .b_panel_stride = from.panel_stride,
+                                  .b_row_stride = from.row_stride,
+                                  .c = accumulators_ + tile.row * accumulator_stride_,
+                                  .c_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
+                                  .num_rows = tile.rows,
+                                  .num_columns = value_size_,
+                                  .inner = columns,
+                                  .accumulate = true,
+                                  .inner_lens = tile_lens_,
+                                  .ahead = rows_ahead()};
+    // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
+    const std::size_t last = first + columns;
+    if (tile.shortest >= last || keys_.are_finite(std::max(first, tile.shortest), last)) {
+      return kernels_.tile_product.multiply(args);
+    }
+    args.num_rows = 1;
+    args.inner_lens = nullptr;
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+      args.a = p + static_cast<std::ptrdiff_t>(r) * p_stride;
+      args.c = accumulators_ + (tile.row + r) * accumulator_stride_;
+      args.inner = static_cast<std::size_t>(tile_lens_[r]);
+      if (args.inner > 0) kernels_.tile_product.multiply(args);
+    }
+  }
+
+  // Running sums to totals, where there are two levels; sums start again from 0.
+  void add_to_totals(std::size_t row, std::size_t rows) {
+    for (std::size_t r = row; r < row + rows; ++r) {
+      float* sums = accumulators_ + r * accumulator_stride_;
+      for (std::size_t n = 0; n < plan_.padded_values; ++n) {
+        sums[plan_.padded_values + n] += sums[n];
+        sums[n] = 0.0f;
+      }
+    }
+  }
+
+  // Pass by pass of keys, tile by tile of queries, key tile by key tile; softmax_tile.h states the recurrence. A row
+  // meets its keys in order whatever the passes.
+  void pool_fused(std::int64_t m, std::size_t rows, std::size_t longest) {
+    std::fill(row_max_, row_max_ + rows, -kInf);
+    std::fill(row_sums_, row_sums_ + rows * kernels_.softmax_tile.sums_stride, 0.0f);
+    clear_accumulators(rows);
+    for (std::size_t pass = begin_; pass < longest; pass += plan_.pass_keys) {
+      keys_.hold(pass);
+      for (std::size_t row = 0; row < rows; row += plan_.tile_queries) {
+        const Tile tile = tile_at(m, row, std::min(plan_.tile_queries, rows - row));
+        const std::size_t end = std::min(pass + plan_.pass_keys, tile.longest);
+        for (std::size_t first = pass; first < end; first += plan_.tile_keys) {
+          pool_tile(tile, first, std::min(plan_.tile_keys, end - first));
+        }
+      }
+    }
+  }
+
+  void pool_tile(const Tile& tile, std::size_t first, std::size_t columns) {
+    const bool is_product = plan_.layer->score == Score::kDot;
+    score(tile, first, columns, scores_, is_product ? max_lanes_ : nullptr);
+    kernels_.softmax_tile.step({.scores = scores_,
+                                .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                .num_rows = tile.rows,
+                                .num_columns = columns,
+                                .lens = tile_lens_,
+                                .scale = plan_.score_scale,
+                                .max_lanes = is_product ? max_lanes_ : nullptr,
+                                .row_max = row_max_ + tile.row,
+                                .row_sums = row_sums_ + tile.row * kernels_.softmax_tile.sums_stride,
+                                .accumulators = accumulators_ + tile.row * accumulator_stride_,
+                                .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
+                                .accumulator_columns = accumulator_stride_});
+    pool_values(tile, scores_, static_cast<std::ptrdiff_t>(plan_.scores_stride), first, columns);
+  }
+
+  // Weights of rows whose sums are known: their scores once more, 2^(s - m) / l.
+  void return_weights(std::int64_t m, std::size_t rows, std::size_t longest) {
+    const auto num_keys = static_cast<std::size_t>(job_.num_keys);
+    const std::ptrdiff_t stride = job_.attention_weights.row_stride;
+    for (std::size_t row = 0; row < rows; row += plan_.tile_queries) {
+      const Tile tile = tile_at(m, row, std::min(plan_.tile_queries, rows - row));
+      float* weights = job_.attention_weights.at(b_, h_, tile.m);
+      for (std::size_t first = 0; first < longest; first += plan_.tile_keys) {
+        const std::size_t columns = std::min(plan_.tile_keys, longest - first);
+        score(tile, first, columns, scores_, nullptr);
+        kernels_.softmax_tile.weights({.scores = scores_,
+                                       .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                       .num_rows = tile.rows,
+                                       .num_columns = columns,
+                                       .lens = tile_lens_,
+                                       .scale = plan_.score_scale,
+                                       .row_max = row_max_ + row,
+                                       .row_sum = row_totals_ + row,
+                                       .weights = weights + first,
+                                       .weights_stride = stride});
+      }
+      for (std::size_t r = 0; r < tile.rows; ++r) {
+        std::fill_n(weights + static_cast<std::ptrdiff_t>(r) * stride + longest, num_keys - longest, 0.0f);
+      }
+    }
+  }
+
+  // Whole rows: the weights are written where they are wanted and pool the values from there.
+  void pool_materialised(const Tile& tile) {
+    for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
+      score(tile, first, std::min(plan_.tile_keys, tile.longest - first), scores_ + first, nullptr);
+    }
+    const bool wanted = job_.attention_weights.data != nullptr;
+    float* weights = wanted ? job_.attention_weights.at(b_, h_, tile.m) : scores_;
+    const std::ptrdiff_t stride =
+        wanted ? job_.attention_weights.row_stride : static_cast<std::ptrdiff_t>(plan_.scores_stride);
+    kernels_.masked_softmax.rows({.input = scores_,
+                                  .input_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                  .output = weights,
+                                  .output_stride = stride,
+                                  .num_rows = tile.rows,
+                                  .num_columns = wanted ? static_cast<std::size_t>(job_.num_keys) : tile.longest,
+                                  .valid_lens = row_lens_,
+                                  .valid_lens_stride = 1});
+    clear_accumulators(tile.rows);
+    const std::size_t step = std::min(plan_.span_keys, kKeysPerLevel);
+    for (std::size_t first = 0; first < tile.longest; first += step) {
+      const std::size_t columns = std::min(step, tile.longest - first);
+      for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(r, first, columns);
+      pool_values(tile, weights + first, stride, first, columns);
+    }
+    finish(tile.m, tile.rows, nullptr);
+  }
+
+  void finish(std::int64_t m, std::size_t rows, const double* row_sum) {
+    const bool has_totals = plan_.accumulator_levels > 1;
+    if (has_totals) add_to_totals(0, rows);
+    kernels_.softmax_tile.finish_rows({.accumulators = accumulators_ + (has_totals ? plan_.padded_values : 0),
+                                       .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
+                                       .row_sum = row_sum,
+                                       .output = job_.output.at(b_, h_, m),
+                                       .output_stride = job_.output.row_stride,
+                                       .num_rows = rows,
+                                       .num_columns = value_size_});
+  }
+
+  // For merge_chunks.
+  void leave_chunk(std::int64_t m, std::size_t rows, std::size_t chunk) {
+    const std::size_t first = job_.chunk_row(b_, h_, chunk, m);
+    std::copy_n(accumulators_, rows * plan_.padded_values, job_.chunk_accumulators + first * plan_.padded_values);
+    std::copy_n(row_max_, rows, job_.chunk_max + first);
+    std::copy_n(row_totals_, rows, job_.chunk_sum + first);
+  }
+
+  const PoolJob& job_;
+  const PlanImpl& plan_;
+  HeadKeys keys_;
+  const kernels::KernelSet& kernels_;
+  const std::int64_t b_, kv_head_;
+  std::int64_t h_ = 0;  // the query head at work
+  const std::size_t begin_, limit_;
+  const std::size_t score_size_, value_size_;
+  const std::size_t panel_;
+  const std::size_t accumulator_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
+  float* const packed_queries_;
+  float* const query_exps_;
+  float* const query_max_;
+  float* const accumulators_;
+  float* const row_max_;
+  float* const row_sums_;
+  double* const row_totals_;
+  std::int32_t* const row_lens_;
+  float* const scores_;
+  float* const max_lanes_;
+  std::int32_t* const tile_lens_;
+  std::uint64_t* const tier_counts_;
+  std::array<kernels::RowsAhead, 5> ahead_{};
+};
+
+// The first group of queries of an item, as rows to ask for.
+kernels::RowsAhead first_queries_of_item(const PoolJob& job, std::size_t item) {
+  const PlanImpl& plan = *job.plan;
+  const auto head = static_cast<std::int64_t>(item / (plan.query_ranges * job.num_chunks()) * plan.entries_per_item);
+  if (head >= job.batch * plan.num_kv_heads || plan.query_ranges > 1) return {};
+  const std::int64_t b = head / plan.num_kv_heads,
+                     rows = std::min<std::int64_t>(job.visible.num_queries(b),
+                                                   static_cast<std::int64_t>(plan.group_queries));
+  return {job.queries.at(b, head % plan.num_kv_heads * plan.group_heads(), 0), job.queries.row_stride,
+          static_cast<std::size_t>(rows), static_cast<std::size_t>(plan.score_size)};
+}
+
+// What an item's keys or values of one head are, as rows to ask for.
+kernels::RowsAhead rows_of_item(const PoolJob& job, const Rows<const float>& rows, std::size_t item,
+                                std::int64_t size) {
+  const PlanImpl& plan = *job.plan;
+  const auto head = static_cast<std::int64_t>(item / (plan.query_ranges * job.num_chunks()) * plan.entries_per_item);
+  if (head >= job.batch * plan.num_kv_heads) return {};
+  const auto [begin, limit] = job.chunk_range(head / plan.num_kv_heads, item % job.num_chunks());
+  if (begin >= limit) return {};
+  return {rows.at(head / plan.num_kv_heads, head % plan.num_kv_heads, static_cast<std::int64_t>(begin)),
+          rows.row_stride, limit - begin, static_cast<std::size_t>(size)};
+}
+
+}  // namespace
+
+bool pool_tiles(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts) {
+  const PlanImpl& plan = *job.plan;
+  const std::size_t ranges = plan.query_ranges, chunks = job.num_chunks();
+  const auto first_head = static_cast<std::int64_t>(item / (ranges * chunks) * plan.entries_per_item);
+  const auto range = static_cast<std::int64_t>(item / chunks % ranges);
+  const std::size_t chunk = item % chunks;
+  // Ranges hold whole tiles, so that none is cut for the sake of the split.
+  const std::size_t per_range =
+      round_up(divide_up(static_cast<std::size_t>(job.num_queries), ranges), plan.tile_queries);
+  const std::int64_t first = range * static_cast<std::int64_t>(per_range);
+  const std::int64_t last = std::min(job.num_queries, first + static_cast<std::int64_t>(per_range));
+  if (first >= last) return true;
+
+  const std::int64_t last_head =
+      std::min(job.batch * plan.num_kv_heads, first_head + static_cast<std::int64_t>(plan.entries_per_item));
+  std::optional<KeyWindow> window;
+  if (job.key_job.map != nullptr) {
+    window.emplace(plan, job.key_job, worker);
+    // Additive layers have one head, so heads are entries.
+    if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
+  }
+  for (std::int64_t head = first_head; head < last_head; ++head) {
+    const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
+    const auto [begin, limit] = job.chunk_range(b, chunk);
+    if (chunk > 0 && begin >= limit) continue;
+    HeadGroup group(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts);
+    if (plan.layer->score != Score::kAdditive && job.packed.value_panels == nullptr) {
+      // Items are drawn in order by all workers.
+      const std::size_t next = item + static_cast<std::size_t>(plan.options.threads);
+      group.expect(first_queries_of_item(job, next), rows_of_item(job, job.keys, next, plan.score_size),
+                   rows_of_item(job, job.values, next, plan.head_value_size));
+    }
+    group.pool(first, last, chunk);
+  }
+  return !window || !window->failed();
+}
+
+}  // namespace attend::detail
