@@ -28,43 +28,49 @@ from train_dates import write_safetensors  # noqa: E402
 # Attention, written down as plainly as possible
 # --------------------------------------------------------------------------
 
-def valid(shape, valid_lens):
-    """Boolean (B,M,N): which keys a query sees. Lengths are (B,) or (B,M)."""
+def valid(shape, valid_lens, causal=None):
+    """Boolean (B,M,N): which keys a query sees. Lengths are (B,) or (B,M); causal as `torch.tril` cuts it."""
     batch, queries, keys = shape
     lens = valid_lens[:, None].expand(batch, queries) if valid_lens.dim() == 1 else valid_lens
-    return (torch.arange(keys) < lens[:, :, None]).expand(batch, queries, keys)
+    mask = (torch.arange(keys) < lens[:, :, None]).expand(batch, queries, keys)
+    if causal is None:
+        return mask
+    return torch.tril(mask, diagonal={"top_left": 0, "bottom_right": keys - queries}[causal])
 
 
-def masked_softmax(scores, valid_lens):
-    """Softmax over the valid keys, exactly zero elsewhere. Scores are (B,M,N) or (B,H,M,N)."""
-    mask = valid(scores.shape[:1] + scores.shape[-2:], valid_lens)
+def masked_softmax(scores, valid_lens, causal=None):
+    """Softmax over the valid keys, exactly zero elsewhere, rows without keys too. Scores are (B,M,N) or (B,H,M,N)."""
+    mask = valid(scores.shape[:1] + scores.shape[-2:], valid_lens, causal)
     if scores.dim() == 4:
         mask = mask[:, None]
-    return torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1)
+    return torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1).masked_fill(~mask, 0)
 
 
-def pool(scores, values, valid_lens):
-    weights = masked_softmax(scores, valid_lens)
+def pool(scores, values, valid_lens, causal=None):
+    weights = masked_softmax(scores, valid_lens, causal)
     return weights @ values, weights
 
 
-def additive(q, k, v, lens, w):
+def additive(q, k, v, lens, w, causal=None):
     hidden = torch.tanh((q @ w["W_q.weight"].T)[:, :, None] + (k @ w["W_k.weight"].T)[:, None])
-    return pool(hidden @ w["w_v.weight"][0], v, lens)
+    return pool(hidden @ w["w_v.weight"][0], v, lens, causal)
 
 
-def dot(q, k, v, lens, w, scale=None):
+def dot(q, k, v, lens, w, scale=None, causal=None):
+    """Keys and values of a head serve as many heads of queries as there are for each."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    return pool(q @ k.transpose(1, 2) * scale, v, lens)
+    if q.dim() == 4:
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
+    return pool(q @ k.transpose(-1, -2) * scale, v, lens, causal)
 
 
 def bilinear(q, k, v, lens, w):
     return pool(q @ w["W.weight"] @ k.transpose(1, 2), v, lens)
 
 
-def gaussian(q, k, v, lens, w, sigma):
+def gaussian(q, k, v, lens, w, sigma, causal=None):
     distance = (q[:, :, None] - k[:, None]).square().sum(-1)
-    return pool(-distance / (2 * sigma * sigma), v, lens)
+    return pool(-distance / (2 * sigma * sigma), v, lens, causal)
 
 
 def linear(x, w, name):
@@ -76,23 +82,26 @@ def split_heads(x, heads):
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
-def multi_head(q, k, v, lens, w, heads, names=("W_q", "W_k", "W_v", "W_o"), score="dot"):
+def multi_head(q, k, v, lens, w, heads, names=("W_q", "W_k", "W_v", "W_o"), score="dot", kv_heads=None, causal=None):
     query, key, value, out = names
-    q, k, v = (split_heads(linear(x, w, name), heads) for x, name in ((q, query), (k, key), (v, value)))
+    kv_heads = kv_heads or heads
+    q = split_heads(linear(q, w, query), heads)
+    k, v = (split_heads(linear(x, w, name), kv_heads).repeat_interleave(heads // kv_heads, dim=1)
+            for x, name in ((k, key), (v, value)))
     if score == "dot":
         scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
     else:  # w_v[h] . tanh(q_h + k_h)
         scores = (torch.tanh(q[:, :, :, None] + k[:, :, None]) * w["w_v.weight"][:, None, None]).sum(-1)
-    heads_out, weights = pool(scores, v, lens)
+    heads_out, weights = pool(scores, v, lens, causal)
     return linear(heads_out.transpose(1, 2).flatten(2), w, out), weights
 
 
-def multi_head_torch(q, k, v, lens, w, heads):
+def multi_head_torch(q, k, v, lens, w, heads, causal=None):
     """PyTorch's own module, given the weights by name."""
     layer = nn.MultiheadAttention(q.shape[-1], heads, batch_first=True, dtype=q.dtype,
                                   kdim=k.shape[-1], vdim=v.shape[-1])
     layer.load_state_dict(w)
-    mask = ~valid((q.shape[0], q.shape[1], k.shape[1]), lens)
+    mask = ~valid((q.shape[0], q.shape[1], k.shape[1]), lens, causal)
     return layer(q, k, v, attn_mask=mask.repeat_interleave(heads, dim=0), average_attn_weights=False)
 
 
@@ -104,14 +113,16 @@ class Writer:
     def __init__(self, out):
         self.out, self.rows = out, []
 
-    def case(self, name, seed, lens, sizes, function, weights=None, self_attention=False, **options):
-        """sizes = (B, M, N, Dq, Dk, Dv). `weights` maps tensor names to shapes."""
+    def case(self, name, seed, lens, sizes, function, weights=None, self_attention=False, view_heads=None, **options):
+        """sizes = (B, M, N, Dq, Dk, Dv). `weights` maps tensor names to shapes. view_heads = (H, Hkv): the heads that
+        queries, and keys and values, are split into."""
         generator = torch.Generator().manual_seed(seed)
         batch, m, n, dq, dk, dv = sizes
-        tensors = dict(queries=torch.randn(batch, m, dq, generator=generator))
+        h, kv = ((heads,) for heads in view_heads) if view_heads else ((), ())
+        tensors = dict(queries=torch.randn(batch, *h, m, dq, generator=generator))
         if not self_attention:
-            tensors["keys"] = torch.randn(batch, n, dk, generator=generator)
-            tensors["values"] = torch.randn(batch, n, dv, generator=generator)
+            tensors["keys"] = torch.randn(batch, *kv, n, dk, generator=generator)
+            tensors["values"] = torch.randn(batch, *kv, n, dv, generator=generator)
         made = {}
         for tensor, shape in (weights or {}).items():
             spread = 0.3 if len(shape) == 1 else 1.5 / math.sqrt(shape[-1])
@@ -223,6 +234,21 @@ def write_all(out):
     w.case("multi_head_additive_self", 16, [8, 5], (2, 8, 8, 18, 18, 18), multi_head,
            {**textbook_weights(18, 18, 18, 36, bias=True), "w_v.weight": (3, 12)},
            self_attention=True, heads=3, score="additive")
+
+    w.case("dot_causal", 17, [9, 4], (2, 5, 9, 8, 8, 3), dot, causal="bottom_right")
+    w.case("dot_causal_top_left", 18, [5, 3], (2, 7, 5, 8, 8, 3), dot, causal="top_left")
+    w.case("gaussian_causal", 19, [3, 2], (2, 6, 3, 2, 2, 4), gaussian, sigma=0.9, causal="bottom_right")
+    w.case("additive_causal", 20, [[1, 8, 3, 8], [8, 2, 8, 6]], (2, 4, 8, 20, 2, 9), additive, additive_weights,
+           causal="bottom_right")
+    w.case("multi_head_torch_causal", 21, [6, 3], (2, 6, 6, 12, 12, 12), multi_head_torch, {
+        "in_proj_weight": (36, 12), "in_proj_bias": (36,), "out_proj.weight": (12, 12), "out_proj.bias": (12,)},
+           self_attention=True, heads=3, causal="top_left")
+    w.case("dot_grouped", 22, [7, 4], (2, 3, 7, 8, 8, 5), dot, view_heads=(6, 2))
+    grouped = {"W_q.weight": (24, 10), "W_k.weight": (8, 11), "W_v.weight": (10, 12), "W_o.weight": (7, 30),
+               "W_q.bias": (24,), "W_k.bias": (8,), "W_v.bias": (10,), "W_o.bias": (7,)}
+    w.case("multi_head_grouped", 23, [8, 5], (2, 4, 8, 10, 11, 12), multi_head, grouped, heads=6, kv_heads=2)
+    w.case("multi_head_grouped_causal", 24, [[3, 8, 1, 8], [8, 6, 8, 8]], (2, 4, 8, 10, 11, 12), multi_head, grouped,
+           heads=6, kv_heads=2, causal="bottom_right")
     return w.rows
 
 
@@ -256,6 +282,10 @@ The `masked_softmax` files hold `input`, `valid_lens` and `output`.
   tensors that a loader has to pass over (some with similar names); 4 heads.
 * `multi_head_additive`: projected as in `multi_head_textbook`, then
   w_v[h] . tanh(q_h + k_h) in each head h, `w_v.weight` (H,D), no scale.
+* `_causal`: query i of M sees at most keys 0 to N-M+i, `_causal_top_left` and
+  `multi_head_torch_causal` 0 to i; a row that sees none is zero.
+* `_grouped`: 6 heads of queries share 2 of keys and values, three each in a row.
+  Of `dot_grouped` all are split already, queries (B,6,M,D), keys (B,2,N,D).
 
 Apache-2.0, like the project.
 """

@@ -91,6 +91,30 @@ ValidLens valid_lens_of(std::int32_t valid_lens) {
   }
 }
 
+Causal causal_of(std::int32_t causal) {
+  switch (causal) {
+    case ATTEND_CAUSAL_NONE:
+      return Causal::kNone;
+    case ATTEND_CAUSAL_BOTTOM_RIGHT:
+      return Causal::kBottomRight;
+    case ATTEND_CAUSAL_TOP_LEFT:
+      return Causal::kTopLeft;
+    default:
+      fail("causal is ", causal, ", expected one of ATTEND_CAUSAL_NONE, _BOTTOM_RIGHT, _TOP_LEFT");
+  }
+}
+
+Padding padding_of(std::int32_t padding) {
+  switch (padding) {
+    case ATTEND_PADDING_COMPUTE:
+      return Padding::kCompute;
+    case ATTEND_PADDING_SKIP_QUERIES:
+      return Padding::kSkipQueries;
+    default:
+      fail("padding is ", padding, ", expected one of ATTEND_PADDING_COMPUTE, _SKIP_QUERIES");
+  }
+}
+
 // C's zero means what is -1 in C++.
 ScoreTier score_tier_of(std::int32_t score_tier) {
   switch (score_tier) {
@@ -154,7 +178,8 @@ Shape shape_of(const attend_shape& shape) {
           .query_size = shape.query_size,
           .key_size = shape.key_size,
           .value_size = shape.value_size,
-          .num_heads = or_one(shape.num_heads)};
+          .num_heads = or_one(shape.num_heads),
+          .num_kv_heads = shape.num_kv_heads};
 }
 
 PlanOptions options_of(const attend_plan_options& options) {
@@ -163,6 +188,8 @@ PlanOptions options_of(const attend_plan_options& options) {
           .attention_weights = options.attention_weights != 0,
           .concat_queries = options.concat_queries != 0,
           .valid_lens = valid_lens_of(options.valid_lens),
+          .causal = causal_of(options.causal),
+          .padding = padding_of(options.padding),
           .path = options.path != nullptr ? options.path : "",
           .prepared_keys = options.prepared_keys != 0,
           .score_tier = score_tier_of(options.score_tier),
@@ -172,7 +199,8 @@ PlanOptions options_of(const attend_plan_options& options) {
 MultiHeadOptions options_of(const attend_multi_head_options& options) {
   return {.num_heads = or_one(options.num_heads),
           .scoring = scoring_of(options.scoring),
-          .scale = optional_of(options.scale)};
+          .scale = optional_of(options.scale),
+          .num_kv_heads = options.num_kv_heads};
 }
 
 }  // namespace attend

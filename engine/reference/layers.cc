@@ -14,13 +14,21 @@ double element(const TensorView<const float>& view, std::int64_t b, std::int64_t
   return view.rank() == 4 ? *view.at(b, h, row, column) : *view.at(b, row, column);
 }
 
-Value values_of(const Problem& problem) {
-  return [&problem](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t column) {
-    return element(problem.values, b, h, n, column);
-  };
+std::int64_t num_heads(const Problem& problem) { return problem.queries.rank() == 4 ? problem.queries.size(1) : 1; }
+
+// The head of keys and values that query head h sees: H / Hkv query heads in a row share one.
+std::int64_t kv_head(std::int64_t h, std::int64_t num_heads, std::int64_t num_kv_heads) {
+  return h / (num_heads / num_kv_heads);
+}
+std::int64_t kv_head(const Problem& problem, std::int64_t h) {
+  return problem.keys.rank() == 4 ? kv_head(h, problem.queries.size(1), problem.keys.size(1)) : 0;
 }
 
-std::int64_t num_heads(const Problem& problem) { return problem.queries.rank() == 4 ? problem.queries.size(1) : 1; }
+Value values_of(const Problem& problem) {
+  return [&problem](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t column) {
+    return element(problem.values, b, kv_head(problem, h), n, column);
+  };
+}
 
 // Dense (B, rows, columns) in double.
 struct Matrix {
@@ -31,8 +39,9 @@ struct Matrix {
   std::int64_t rows, columns;
 };
 
+// Queries: those that are skipped are not read.
 Matrix project_queries(const Problem& problem, TensorView<const float> weight, TensorView<const float> bias) {
-  return {project(problem.queries, weight, bias, [&](std::int64_t) { return problem.num_queries; }),
+  return {project(problem.queries, weight, bias, [&](std::int64_t b) { return problem.computed_queries(b); }),
           problem.num_queries, weight.size(0)};
 }
 
@@ -46,8 +55,8 @@ Matrix project_visible(const Problem& problem, TensorView<const float> rows, Ten
 }  // namespace
 
 // Bahdanau, Cho, Bengio 2015, A.1.2: a(q, k) = w_v . tanh(W_q q + W_k k)
-Result additive(const AdditiveParameters& parameters, const Inputs& inputs) {
-  const Problem problem(inputs);
+Result additive(const AdditiveParameters& parameters, const Inputs& inputs, const Mask& mask) {
+  const Problem problem(inputs, mask);
   const Matrix queries = project_queries(problem, parameters.W_q, parameters.b_q);
   const Matrix keys = project_visible(problem, problem.keys, parameters.W_k, parameters.b_k);
   const TensorView<const float>& w_v = parameters.w_v;
@@ -63,14 +72,14 @@ Result additive(const AdditiveParameters& parameters, const Inputs& inputs) {
 }
 
 // Vaswani et al. 2017, equation 1: a(q, k) = scale * q . k
-Result dot(const DotOptions& options, const Inputs& inputs) {
-  const Problem problem(inputs);
+Result dot(const DotOptions& options, const Inputs& inputs, const Mask& mask) {
+  const Problem problem(inputs, mask);
   const std::int64_t size = problem.queries.size(-1);
   const double scale = options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(size));
   const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
     double sum = 0;
     for (std::int64_t d = 0; d < size; ++d) {
-      sum += element(problem.queries, b, h, m, d) * element(problem.keys, b, h, n, d);
+      sum += element(problem.queries, b, h, m, d) * element(problem.keys, b, kv_head(problem, h), n, d);
     }
     return scale * sum;
   };
@@ -78,8 +87,9 @@ Result dot(const DotOptions& options, const Inputs& inputs) {
 }
 
 // Luong, Pham, Manning 2015, equation 8, "general": a(q, k) = scale * q^T W k
-Result bilinear(const BilinearParameters& parameters, const BilinearOptions& options, const Inputs& inputs) {
-  const Problem problem(inputs);
+Result bilinear(const BilinearParameters& parameters, const BilinearOptions& options, const Inputs& inputs,
+                const Mask& mask) {
+  const Problem problem(inputs, mask);
   const Matrix keys = project_visible(problem, problem.keys, parameters.W, {});  // W k
   const auto score = [&](std::int64_t b, std::int64_t, std::int64_t m, std::int64_t n) {
     double sum = 0;
@@ -90,13 +100,14 @@ Result bilinear(const BilinearParameters& parameters, const BilinearOptions& opt
 }
 
 // Nadaraya 1964, Watson 1964: a(q, k) = -|q - k|^2 / (2 sigma^2)
-Result gaussian(const GaussianOptions& options, const Inputs& inputs) {
-  const Problem problem(inputs);
+Result gaussian(const GaussianOptions& options, const Inputs& inputs, const Mask& mask) {
+  const Problem problem(inputs, mask);
   const double sigma = options.sigma;
   const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
     double sum = 0;
     for (std::int64_t d = 0; d < problem.queries.size(-1); ++d) {
-      const double difference = element(problem.queries, b, h, m, d) - element(problem.keys, b, h, n, d);
+      const double difference =
+          element(problem.queries, b, h, m, d) - element(problem.keys, b, kv_head(problem, h), n, d);
       sum += difference * difference;
     }
     return -sum / (2 * sigma * sigma);
@@ -105,21 +116,27 @@ Result gaussian(const GaussianOptions& options, const Inputs& inputs) {
 }
 
 // Vaswani et al. 2017, section 3.2.2: output = W_o [head_1; ...; head_H] + b_o,
-// head_h = softmax(score((W_q q + b_q)_h, (W_k k + b_k)_h)) . (W_v v + b_v)_h
-Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& parameters, const Inputs& inputs) {
-  const Problem problem(inputs);
+// head_h = softmax(score((W_q q + b_q)_h, (W_k k + b_k)_g)) . (W_v v + b_v)_g with g = h; g = h / (H / Hkv) where
+// query heads share heads of keys and values (Ainslie et al. 2023)
+Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& parameters, const Inputs& inputs,
+                  const Mask& mask) {
+  const Problem problem(inputs, mask);
   const Matrix queries = project_queries(problem, parameters.W_q, parameters.b_q);
   const Matrix keys = project_visible(problem, problem.keys, parameters.W_k, parameters.b_k);
   const Matrix values = project_visible(problem, problem.values, parameters.W_v, parameters.b_v);
   const std::int64_t heads = options.num_heads;
+  const std::int64_t kv_heads = options.num_kv_heads != 0 ? options.num_kv_heads : heads;
   const std::int64_t head_dim = queries.columns / heads;
-  const std::int64_t value_dim = values.columns / heads;
+  const std::int64_t value_dim = values.columns / kv_heads;
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(head_dim));
 
   const auto dot_score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
+    const std::int64_t g = kv_head(h, heads, kv_heads);
     double sum = 0;
-    for (std::int64_t d = h * head_dim; d < (h + 1) * head_dim; ++d) sum += queries.at(b, m, d) * keys.at(b, n, d);
+    for (std::int64_t d = 0; d < head_dim; ++d) {
+      sum += queries.at(b, m, h * head_dim + d) * keys.at(b, n, g * head_dim + d);
+    }
     return scale * sum;
   };
   const auto additive_score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
@@ -132,17 +149,21 @@ Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& pa
     return sum;
   };
   const auto head_value = [&](std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t column) {
-    return values.at(b, n, h * value_dim + column);
+    return values.at(b, n, kv_head(h, heads, kv_heads) * value_dim + column);
   };
   const Score score = options.scoring == Scoring::kAdditive ? Score(additive_score) : Score(dot_score);
   Result result = pool(problem, heads, value_dim, score, head_value);
 
-  // (B, H, M, Dh) -> (B, M, output size)
+  // (B, H, M, Dh) -> (B, M, output size); rows that are skipped get no bias either
   const TensorView<const float>& W_o = parameters.W_o;
   std::vector<double> output;
   output.reserve(static_cast<std::size_t>(problem.batch * problem.num_queries * W_o.size(0)));
   for (std::int64_t b = 0; b < problem.batch; ++b) {
     for (std::int64_t m = 0; m < problem.num_queries; ++m) {
+      if (m >= problem.computed_queries(b)) {
+        output.resize(output.size() + static_cast<std::size_t>(W_o.size(0)), 0.0);
+        continue;
+      }
       for (std::int64_t i = 0; i < W_o.size(0); ++i) {
         double sum = parameters.b_o.empty() ? 0.0 : static_cast<double>(*parameters.b_o.at(i));
         for (std::int64_t h = 0; h < heads; ++h) {

@@ -14,18 +14,28 @@ double larger_magnitude(double largest, double x) {
 
 }  // namespace
 
-Problem::Problem(const Inputs& inputs)
+Problem::Problem(const Inputs& inputs, const Mask& given)
     : queries(inputs.queries),
       keys(inputs.keys.empty() ? inputs.queries : inputs.keys),
       values(inputs.values.empty() ? keys : inputs.values),
       valid_lens(inputs.valid_lens),
+      mask(given),
       batch(queries.size(0)),
       num_queries(queries.size(-2)),
       num_keys(keys.size(-2)) {}
 
+std::int64_t Problem::computed_queries(std::int64_t b) const {
+  if (mask.padding == Padding::kCompute || valid_lens.empty()) return num_queries;
+  return std::min<std::int64_t>(*valid_lens.at(b), num_queries);
+}
+
 std::int64_t Problem::valid_len(std::int64_t b, std::int64_t m) const {
-  if (valid_lens.empty()) return num_keys;
-  return valid_lens.rank() == 1 ? *valid_lens.at(b) : *valid_lens.at(b, m);
+  if (m >= computed_queries(b)) return 0;
+  std::int64_t len = num_keys;
+  if (!valid_lens.empty()) len = valid_lens.rank() == 1 ? *valid_lens.at(b) : *valid_lens.at(b, m);
+  if (mask.causal == Causal::kBottomRight) len = std::min(len, num_keys - num_queries + m + 1);
+  if (mask.causal == Causal::kTopLeft) len = std::min(len, m + 1);
+  return std::max<std::int64_t>(len, 0);
 }
 
 std::int64_t Problem::visible_keys(std::int64_t b) const {

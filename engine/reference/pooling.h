@@ -16,15 +16,18 @@ namespace attend::reference {
 
 // Inputs with the defaults filled in: missing keys are the queries, missing values the keys.
 struct Problem {
-  explicit Problem(const Inputs& inputs);
+  Problem(const Inputs& inputs, const Mask& mask);
 
-  // Valid keys of query m of batch entry b: all N when no lengths are given.
+  // Queries of batch entry b that are computed, the first so many; rows beyond are 0.
+  std::int64_t computed_queries(std::int64_t b) const;
+  // Keys that query m of batch entry b sees: the first so many.
   std::int64_t valid_len(std::int64_t b, std::int64_t m) const;
   // Keys of batch entry b that at least one row sees.
   std::int64_t visible_keys(std::int64_t b) const;
 
   TensorView<const float> queries, keys, values;
   TensorView<const std::int32_t> valid_lens;
+  Mask mask;
   std::int64_t batch, num_queries, num_keys;
 };
 
@@ -36,7 +39,8 @@ using Value = std::function<double(std::int64_t b, std::int64_t h, std::int64_t 
 // No scores or only -inf: all 0. NaN or +inf: all NaN.
 void softmax(std::vector<double>& row);
 
-// weights = softmax(score) over the valid keys, output = weights . values, for every batch entry, head and query.
+// weights = softmax(score) over the keys that a query sees, output = weights . values, for every batch entry, head and
+// query.
 Result pool(const Problem& problem, std::int64_t num_heads, std::int64_t value_size, const Score& score,
             const Value& value);
 

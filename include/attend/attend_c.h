@@ -110,6 +110,9 @@ typedef struct attend_multi_head_options {
   int64_t num_heads;   // H; 0: 1
   int32_t scoring;     // one of ATTEND_SCORING_...
   const float* scale;  // NULL: 1 / sqrt(D) with D the size of a head; dot scoring only
+  // Heads of keys and values, Hkv, a divisor of H: query head h sees those of head h / (H / Hkv), and W_k and W_v have
+  // Hkv heads of rows. 0: num_heads. Dot scoring only.
+  int64_t num_kv_heads;
 } attend_multi_head_options;
 
 // The layers of <attend/layers.h>. *layer gets a new handle.
@@ -160,6 +163,9 @@ typedef struct attend_shape {
   int64_t key_size;    // Dk
   int64_t value_size;  // Dv
   int64_t num_heads;   // H of views that are split already, (B, H, N, D): dot and gaussian only; 0: 1
+  // Hkv of keys and values, (B, Hkv, N, D), a divisor of num_heads: query head h sees those of head h / (H / Hkv), in
+  // place. 0: num_heads.
+  int64_t num_kv_heads;
 } attend_shape;
 
 // What the caller knows of the lengths when planning; a run is held to it.
@@ -168,6 +174,21 @@ enum {
   ATTEND_VALID_LENS_NONE = 1,       // never given: every key is valid
   ATTEND_VALID_LENS_PER_BATCH = 2,  // (B); also accepted: none
   ATTEND_VALID_LENS_PER_QUERY = 3   // (B, M); also accepted: none and (B)
+};
+
+// Which keys a query sees by its place, beside the valid lengths: the fewer of both counts. N is the number of keys of
+// the run: the size of the keys, or attend_prepared_keys_num_keys.
+enum {
+  ATTEND_CAUSAL_NONE = 0,          // all
+  ATTEND_CAUSAL_BOTTOM_RIGHT = 1,  // query i of M sees keys 0 to N - M + i; none where that is negative
+  ATTEND_CAUSAL_TOP_LEFT = 2       // query i sees keys 0 to i
+};
+
+// What happens to queries beyond an entry's valid length, where the queries are as padded as the keys (self-attention).
+enum {
+  ATTEND_PADDING_COMPUTE = 0,      // they are queries like others
+  ATTEND_PADDING_SKIP_QUERIES = 1  // query rows at or beyond valid_lens[b] are not computed: output and weights are 0;
+                                   // valid_lens of a run are (B) or none
 };
 
 // How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
@@ -186,6 +207,8 @@ typedef struct attend_plan_options {
   int32_t attention_weights;  // boolean: runs will ask for them
   int32_t concat_queries;     // boolean: each output row is [context; query]
   int32_t valid_lens;         // one of ATTEND_VALID_LENS_...
+  int32_t causal;             // one of ATTEND_CAUSAL_...
+  int32_t padding;            // one of ATTEND_PADDING_...
   const char* target;         // instruction set by name, as attend_target_name gives it; NULL or "": the best
   const char* path;           // a candidate of the explanation, such as "dot/fused"; NULL or "": the rules choose
   int32_t prepared_keys;      // boolean: every run will be given prepared keys; the workspace then holds none
@@ -281,8 +304,8 @@ void attend_executor_destroy(attend_executor* executor);
 //     that the entry has; not given: all of them.
 typedef struct attend_inputs {
   attend_tensor queries;                 // (B, M, Dq), or (B, H, M, D) where the shape gave num_heads
-  attend_tensor keys;                    // (B, N, Dk), or (B, H, N, D)
-  attend_tensor values;                  // (B, N, Dv), or (B, H, N, Dv)
+  attend_tensor keys;                    // (B, N, Dk), or (B, Hkv, N, D)
+  attend_tensor values;                  // (B, N, Dv), or (B, Hkv, N, Dv)
   attend_lengths valid_lens;             // (B) or (B, M), 0 <= len <= N; not given: all N keys are valid
   const attend_prepared_keys* prepared;  // made for the plan of the run; NULL: not given
 } attend_inputs;
@@ -295,7 +318,8 @@ typedef struct attend_outputs {
 
 // output = softmax(score(queries, keys)) values, row by row over each row's valid keys: attend::Plan::run.
 //   Each of B, M, N at most what was planned for. Inputs may overlap each other. No alignment is asked for.
-//   A row without valid keys gives output and weights 0; keys and values that no row sees are never read.
+//   A row without valid keys gives output and weights 0; keys and values that no row sees are never read, nor are
+//     queries that are skipped.
 //   executor: NULL for the calling thread alone. The same bits for every executor and number of threads.
 //   Allocates nothing, locks nothing (the executor may).
 //   Errors: every mismatch of shapes, strides, lengths or workspace size, before any output changes; prepared keys of
@@ -340,8 +364,8 @@ attend_status attend_prepared_keys_create_in(const attend_plan* plan, void* memo
 
 // What is prepared, or added to what is. values not given: the keys.
 typedef struct attend_key_inputs {
-  attend_tensor keys;    // (B, N, Dk), or (B, H, N, D) where the shape gave num_heads
-  attend_tensor values;  // (B, N, Dv), or (B, H, N, Dv)
+  attend_tensor keys;    // (B, N, Dk), or (B, Hkv, N, D) where the shape gave num_heads
+  attend_tensor values;  // (B, N, Dv), or (B, Hkv, N, Dv)
   // (B), or (B, M) of which the longest per entry counts; not given: all N. Keys beyond are neither read nor kept.
   attend_lengths valid_lens;
 } attend_key_inputs;

@@ -2,6 +2,7 @@
 // `attend check`; shares no code with the engine.
 //
 // Simplest use: auto truth = attend::reference::dot({}, {.queries = q, .keys = k, .values = v, .valid_lens = lens});
+// Causal:       auto truth = attend::reference::dot({}, {.queries = q}, {.causal = attend::Causal::kBottomRight});
 #ifndef ATTEND_REFERENCE_H_
 #define ATTEND_REFERENCE_H_
 
@@ -21,14 +22,25 @@ struct Result {
   double max_abs_value = 0;               // over all values that some row sees (projected ones for multi-head)
 };
 
-// All take the inputs of a run (missing keys: self-attention; missing values: the keys) and allocate their result.
-// Rows without valid keys are 0; keys and values beyond a row's valid length are not read.
+// What PlanOptions say of the pairs that count, beside the valid lengths.
+struct Mask {
+  Causal causal = Causal::kNone;
+  Padding padding = Padding::kCompute;
+};
+
+// All take the inputs of a run (missing keys: self-attention; missing values: the keys; no prepared ones) and allocate
+// their result. Rows without valid keys are 0; keys and values that a row does not see do not enter it, and those that
+// no row sees are not read, nor are queries that are skipped.
 // Errors: none are checked; the inputs are those of a run that was accepted.
-Result additive(const AdditiveParameters& parameters, const Inputs& inputs);
-Result dot(const DotOptions& options, const Inputs& inputs);  // also (B, H, M, D) views
-Result bilinear(const BilinearParameters& parameters, const BilinearOptions& options, const Inputs& inputs);
-Result gaussian(const GaussianOptions& options, const Inputs& inputs);
-Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& parameters, const Inputs& inputs);
+Result additive(const AdditiveParameters& parameters, const Inputs& inputs, const Mask& mask = {});
+// dot and gaussian also take views with heads, queries (B, H, M, D), keys and values (B, H, N, D) or, in groups of
+// query heads that share them, (B, Hkv, N, D).
+Result dot(const DotOptions& options, const Inputs& inputs, const Mask& mask = {});
+Result bilinear(const BilinearParameters& parameters, const BilinearOptions& options, const Inputs& inputs,
+                const Mask& mask = {});
+Result gaussian(const GaussianOptions& options, const Inputs& inputs, const Mask& mask = {});
+Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& parameters, const Inputs& inputs,
+                  const Mask& mask = {});
 
 // softmax of each row's first len scores, 0 beyond.
 std::vector<double> masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens);

@@ -47,7 +47,10 @@ attend_status attend_test_prepared_from_c(const float* queries, const float* key
                                           const int32_t* valid_lens, float* output, int64_t* sizes,
                                           attend_error* error) {
   const attend_shape shape = {.batch = 2, .num_queries = 1, .num_keys = 5, .query_size = 4, .value_size = 3};
-  const attend_plan_options options = {.prepared_keys = 1, .score_tier = ATTEND_SCORE_TIER_BY_RANGE};
+  const attend_plan_options options = {.causal = ATTEND_CAUSAL_BOTTOM_RIGHT,  // one query: sees all keys
+                                       .padding = ATTEND_PADDING_COMPUTE,
+                                       .prepared_keys = 1,
+                                       .score_tier = ATTEND_SCORE_TIER_BY_RANGE};
   const attend_key_inputs first = {.keys = {keys, 3, {2, 3, 4}, {20, 4, 1}},
                                    .values = {values, 3, {2, 3, 3}, {15, 3, 1}},
                                    .valid_lens = {.data = valid_lens, .rank = 1, .sizes = {2}}};

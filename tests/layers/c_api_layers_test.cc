@@ -41,6 +41,20 @@ TEST_CASE("C API: the bits of the C++ one, for every layer, target and kind of l
   });
 }
 
+TEST_CASE("C API: heads of keys that queries share are those of C++") {
+  for (const Layer layer : {Layer::kDotHeads, Layer::kGaussianHeads, Layer::kMultiHead}) {
+    for (const std::int64_t num_kv_heads : {1, 2, 6}) {
+      INFO(layer_name(layer), ", heads of keys ", num_kv_heads);
+      const LayerCase c({.layer = layer, .num_heads = 6, .num_kv_heads = num_kv_heads});
+      attend_plan_options options{};
+      options.attention_weights = 1;
+      const Both both(c, {.attention_weights = true}, &options);
+      CHECK(explanation(both.plan.get()) == both.cpp.explain());
+      CHECK(same_bits(run_c(both.plan.get(), both.cpp, c.inputs(), true), run_plan(both.cpp, c.inputs(), true)));
+    }
+  }
+}
+
 TEST_CASE("C API: refusals of layers carry the C++ message and leave the handle") {
   Said said;
   auto* const no_layer = reinterpret_cast<attend_layer*>(&said);  // a value to be left alone
@@ -112,6 +126,14 @@ TEST_CASE("C API: refusals of layers carry the C++ message and leave the handle"
     options.num_heads = num_heads;
     refused(attend_layer_create_multi_head(&options, parameters.data(), parameters.size(), &layer, &said.error),
             error_message([&] { MultiHeadAttention({.num_heads = num_heads}, heads.multi_head_parameters()); }));
+  }
+  for (const std::int64_t num_kv_heads : {std::int64_t{-1}, std::int64_t{2}, std::int64_t{1}}) {
+    const attend_multi_head_options options{
+        .num_heads = 3, .scoring = 0, .scale = nullptr, .num_kv_heads = num_kv_heads};
+    refused(attend_layer_create_multi_head(&options, parameters.data(), parameters.size(), &layer, &said.error),
+            error_message([&] {
+              MultiHeadAttention({.num_heads = 3, .num_kv_heads = num_kv_heads}, heads.multi_head_parameters());
+            }));
   }
   attend_multi_head_options unknown{};
   unknown.scoring = 2;

@@ -55,6 +55,9 @@ TEST_CASE("C API: a zeroed struct means the defaults") {
   shape.query_size = 8;
   const attend_plan_options zeroed{};
   CHECK(zeroed.score_tier == ATTEND_SCORE_TIER_BY_RANGE);
+  CHECK(zeroed.causal == ATTEND_CAUSAL_NONE);
+  CHECK(zeroed.padding == ATTEND_PADDING_COMPUTE);
+  CHECK(shape.num_kv_heads == 0);
   const std::string expected = c.attention.plan({.query_size = 8}).explain();
   CHECK(explanation(make<PlanHandle>(attend_plan_create, layer.get(), &shape, &zeroed).get()) == expected);
   CHECK(explanation(make<PlanHandle>(attend_plan_create, layer.get(), &shape, nullptr).get()) == expected);
@@ -72,6 +75,39 @@ TEST_CASE("C API: a zeroed struct means the defaults") {
         make<LayerHandle>(attend_layer_create_multi_head, given, parameters.data(), parameters.size());
     const PlanHandle plan = make<PlanHandle>(attend_plan_create, heads.get(), &full, nullptr);
     CHECK(explanation(plan.get()) == one.attention.plan(one.shape).explain());
+  }
+}
+
+TEST_CASE("C API: causal masks and padding are those of C++") {
+  struct {
+    std::int32_t c;
+    Causal cpp;
+  } const kCausal[] = {{ATTEND_CAUSAL_NONE, Causal::kNone},
+                       {ATTEND_CAUSAL_BOTTOM_RIGHT, Causal::kBottomRight},
+                       {ATTEND_CAUSAL_TOP_LEFT, Causal::kTopLeft}};
+  struct {
+    std::int32_t c;
+    Padding cpp;
+  } const kPadding[] = {{ATTEND_PADDING_COMPUTE, Padding::kCompute},
+                        {ATTEND_PADDING_SKIP_QUERIES, Padding::kSkipQueries}};
+  for (const Layer layer : kAllLayers) {
+    for (const auto& causal : kCausal) {
+      for (const auto& padding : kPadding) {
+        INFO(layer_name(layer), ", causal ", causal.c, ", padding ", padding.c);
+        LayerCase c({.layer = layer, .num_queries = 7, .causal = causal.cpp, .padding = padding.cpp});
+        c.lens.data = {9, 3};
+        attend_plan_options options{};
+        options.attention_weights = 1;
+        options.causal = causal.c;
+        options.padding = padding.c;
+        const Both both(c, {.attention_weights = true, .causal = causal.cpp, .padding = padding.cpp}, &options);
+        CHECK(explanation(both.plan.get()) == both.cpp.explain());
+        const RunResult result = run_c(both.plan.get(), both.cpp, c.inputs(), true);
+        CHECK(same_bits(result, run_plan(both.cpp, c.inputs(), true)));
+        const reference::Result truth = c.truth();
+        check_within(result.output, result.attention_weights, truth, c.bound(truth));
+      }
+    }
   }
 }
 
@@ -204,6 +240,8 @@ TEST_CASE("C API: refusals of plans and executors carry the C++ message and leav
       {[](Shape& s, PlanOptions&) { s.key_size = 64; }},
       {[](Shape& s, PlanOptions&) { s.num_keys = std::int64_t{1} << 40; }},
       {[](Shape& s, PlanOptions&) { s.num_heads = -3; }},
+      {[](Shape& s, PlanOptions&) { s.num_kv_heads = -3; }},
+      {[](Shape& s, PlanOptions&) { s.num_kv_heads = 2; }},
       {[](Shape&, PlanOptions& o) { o.threads = -4; }},
       {[](Shape&, PlanOptions& o) { o.path = "dot/imaginary"; }},
       {[](Shape&, PlanOptions& o) { o.count_tiers = true; }},
@@ -237,6 +275,18 @@ TEST_CASE("C API: refusals of plans and executors carry the C++ message and leav
     CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
     CHECK(missing_parts(said.message(), {"score_tier", std::to_string(score_tier), "ATTEND_SCORE_TIER_BY_RANGE"}) ==
           "");
+  }
+  for (const std::int32_t causal : {-1, 3}) {
+    options = {};
+    options.causal = causal;
+    CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
+    CHECK(missing_parts(said.message(), {"causal is " + std::to_string(causal), "ATTEND_CAUSAL_NONE"}) == "");
+  }
+  for (const std::int32_t padding : {-1, 2}) {
+    options = {};
+    options.padding = padding;
+    CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
+    CHECK(missing_parts(said.message(), {"padding is " + std::to_string(padding), "ATTEND_PADDING_COMPUTE"}) == "");
   }
   options = {};
   options.target = "Z80";

@@ -115,7 +115,8 @@ inline LayerHandle c_layer(const LayerCase& c) {
   const attend_multi_head_options options{
       .num_heads = c.spec.num_heads,
       .scoring = c.spec.layer == Layer::kMultiHead ? ATTEND_SCORING_DOT : ATTEND_SCORING_ADDITIVE,
-      .scale = nullptr};
+      .scale = nullptr,
+      .num_kv_heads = c.spec.num_kv_heads};
   return make<LayerHandle>(attend_layer_create_multi_head, &options, parameters.data(), parameters.size());
 }
 
@@ -126,7 +127,8 @@ inline attend_shape c_shape(const Shape& s) {
           .query_size = s.query_size,
           .key_size = s.key_size,
           .value_size = s.value_size,
-          .num_heads = s.num_heads};
+          .num_heads = s.num_heads,
+          .num_kv_heads = s.num_kv_heads};
 }
 
 // The text of a text-out function, asked for its length first.

@@ -23,6 +23,8 @@ struct Golden {
   const char* prefix;
   Layer layer;
   std::int64_t num_heads;
+  Causal causal = Causal::kNone;
+  std::int64_t num_kv_heads = 0;
 };
 
 constexpr Golden kGolden[] = {
@@ -40,6 +42,15 @@ constexpr Golden kGolden[] = {
     {"golden/multi_head_bert", "golden/multi_head_bert", "bert.encoder.layer.0.attention.", Layer::kMultiHead, 4},
     {"golden/multi_head_additive", "golden/multi_head_additive", "", Layer::kMultiHeadAdditive, 4},
     {"golden/multi_head_additive_self", "golden/multi_head_additive_self", "", Layer::kMultiHeadAdditive, 3},
+    {"golden/dot_causal", "", "", Layer::kDot, 1, Causal::kBottomRight},
+    {"golden/dot_causal_top_left", "", "", Layer::kDot, 1, Causal::kTopLeft},
+    {"golden/gaussian_causal", "", "", Layer::kGaussian, 1, Causal::kBottomRight},
+    {"golden/additive_causal", "golden/additive_causal", "", Layer::kAdditive, 1, Causal::kBottomRight},
+    {"golden/multi_head_torch_causal", "golden/multi_head_torch_causal", "", Layer::kMultiHead, 3, Causal::kTopLeft},
+    {"golden/dot_grouped", "", "", Layer::kDotHeads, 6, Causal::kNone, 2},
+    {"golden/multi_head_grouped", "golden/multi_head_grouped", "", Layer::kMultiHead, 6, Causal::kNone, 2},
+    {"golden/multi_head_grouped_causal", "golden/multi_head_grouped_causal", "", Layer::kMultiHead, 6,
+     Causal::kBottomRight, 2},
     {"dates/recurrent.decoder.attention", "dates/recurrent", "decoder.attention.", Layer::kAdditive, 1},
     {"dates/transformer.encoder.self_attn", "dates/transformer", "encoder.layers.0.self_attn.", Layer::kMultiHead, 0},
     {"dates/transformer.decoder.self_attn", "dates/transformer", "decoder.layers.0.self_attn.", Layer::kMultiHead, 0},
@@ -53,40 +64,44 @@ struct Loaded {
 };
 
 Loaded load_layer(const Golden& golden, const NpzData& data, const Parameters& parameters, std::int64_t num_heads) {
+  const reference::Mask mask{.causal = golden.causal};
   switch (golden.layer) {
     case Layer::kAdditive: {
       const auto found = AdditiveParameters::from(parameters);
-      return {AdditiveAttention(parameters), [=](const Inputs& in) { return reference::additive(found, in); }};
+      return {AdditiveAttention(parameters), [=](const Inputs& in) { return reference::additive(found, in, mask); }};
     }
     case Layer::kBilinear: {
       const auto found = BilinearParameters::from(parameters);
-      return {BilinearAttention(parameters), [=](const Inputs& in) { return reference::bilinear(found, {}, in); }};
+      return {BilinearAttention(parameters),
+              [=](const Inputs& in) { return reference::bilinear(found, {}, in, mask); }};
     }
-    case Layer::kDot: {
+    case Layer::kDot:
+    case Layer::kDotHeads: {
       DotOptions options;
       if (data.contains("scale")) options.scale = data.tensor("scale").data.at(0);
-      return {DotAttention(options), [=](const Inputs& in) { return reference::dot(options, in); }};
+      return {DotAttention(options), [=](const Inputs& in) { return reference::dot(options, in, mask); }};
     }
     case Layer::kGaussian: {
       const GaussianOptions options{.sigma = data.tensor("sigma").data.at(0)};
-      return {GaussianAttention(options), [=](const Inputs& in) { return reference::gaussian(options, in); }};
+      return {GaussianAttention(options), [=](const Inputs& in) { return reference::gaussian(options, in, mask); }};
     }
     default:
       break;
   }
   const MultiHeadOptions options{.num_heads = num_heads,
                                  .scoring = golden.layer == Layer::kMultiHead ? Scoring::kDot : Scoring::kAdditive,
-                                 .scale = {}};
+                                 .scale = {},
+                                 .num_kv_heads = golden.num_kv_heads};
   const auto found = MultiHeadParameters::from(parameters);
   return {MultiHeadAttention(options, parameters),
-          [=](const Inputs& in) { return reference::multi_head(options, found, in); }};
+          [=](const Inputs& in) { return reference::multi_head(options, found, in, mask); }};
 }
 
 }  // namespace
 
 TEST_CASE("golden: layers agree with PyTorch") {
   for (const Golden& golden : kGolden) {
-    INFO(golden.npz);
+    INFO(std::string(golden.npz));
     const NpzData data(std::string(golden.npz) + ".npz");
     const Tensor queries = data.tensor("queries");
     const Tensor keys = data.tensor_or_none("keys");
@@ -98,7 +113,8 @@ TEST_CASE("golden: layers agree with PyTorch") {
     if (*golden.weights != '\0') {
       parameters = io::load(data_path(std::string(golden.weights) + ".safetensors"), golden.prefix);
     }
-    const bool heads = golden.layer == Layer::kMultiHead || golden.layer == Layer::kMultiHeadAdditive;
+    const bool split = golden.layer == Layer::kDotHeads;
+    const bool heads = split || golden.layer == Layer::kMultiHead || golden.layer == Layer::kMultiHeadAdditive;
     REQUIRE(weights.sizes.size() == (heads ? 4 : 3));
     const std::int64_t num_heads = heads ? weights.sizes[1] : 1;
     if (golden.num_heads != 0) CHECK(num_heads == golden.num_heads);
@@ -116,12 +132,14 @@ TEST_CASE("golden: layers agree with PyTorch") {
     CHECK(max_abs_error(weights.data, truth.attention_weights) <= (exact ? 1e-7 : 4e-6));
 
     Shape shape{.batch = queries.sizes[0],
-                .num_queries = queries.sizes[1],
-                .num_keys = keys.sizes.empty() ? queries.sizes[1] : keys.sizes[1],
-                .query_size = queries.sizes[2]};
-    if (!keys.sizes.empty()) shape.key_size = keys.sizes[2];
-    if (!values.sizes.empty()) shape.value_size = values.sizes[2];
-    for_each_plan(loaded.layer, shape, {}, [&](const Plan& plan, bool with_weights) {
+                .num_queries = in.queries.size(-2),
+                .num_keys = in.keys.empty() ? in.queries.size(-2) : in.keys.size(-2),
+                .query_size = queries.sizes.back()};
+    if (!keys.sizes.empty()) shape.key_size = keys.sizes.back();
+    if (!values.sizes.empty()) shape.value_size = values.sizes.back();
+    if (split) shape.num_heads = num_heads;
+    if (split) shape.num_kv_heads = golden.num_kv_heads;
+    for_each_plan(loaded.layer, shape, {.causal = golden.causal}, [&](const Plan& plan, bool with_weights) {
       CHECK(output_sizes(plan, in) == output.sizes);
       const RunResult result = run_plan(plan, in, with_weights);
       CHECK(max_abs_error(result.output, truth.output) <= 4e-6 * largest);

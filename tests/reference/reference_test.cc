@@ -98,6 +98,83 @@ TEST_CASE("reference: lengths, and what they hide is not read") {
   CHECK(result.max_abs_value == 5);
 }
 
+TEST_CASE("reference: causal masks by hand, and the future is not read") {
+  // Scores are all 0, so an output is the mean of the values that are seen: of 1, 3, 8.
+  const float queries[] = {0, 0, 0, 0}, keys[] = {1, 2, 3}, values[] = {1, 3, 8};
+  const auto outputs = [&](std::int64_t num_queries, std::int64_t num_keys, Causal causal,
+                           TensorView<const std::int32_t> lens = {}) {
+    return reference::dot({},
+                          {.queries = View(queries, {1, num_queries, 1}),
+                           .keys = View(keys, {1, num_keys, 1}),
+                           .values = View(values, {1, num_keys, 1}),
+                           .valid_lens = lens},
+                          {.causal = causal})
+        .output;
+  };
+  using Numbers = std::vector<double>;
+  CHECK(max_abs_error(outputs(2, 3, Causal::kNone), Numbers{4, 4}) <= 1e-15);
+  CHECK(max_abs_error(outputs(2, 3, Causal::kBottomRight), Numbers{2, 4}) <= 1e-15);
+  CHECK(max_abs_error(outputs(2, 3, Causal::kTopLeft), Numbers{1, 2}) <= 1e-15);
+  CHECK(max_abs_error(outputs(4, 2, Causal::kBottomRight), Numbers{0, 0, 1, 2}) <= 1e-15);
+  CHECK(max_abs_error(outputs(4, 2, Causal::kTopLeft), Numbers{1, 2, 2, 2}) <= 1e-15);
+  const std::int32_t per_batch[] = {2}, per_query[] = {3, 0, 1, 3};
+  CHECK(max_abs_error(outputs(3, 3, Causal::kTopLeft, {per_batch, {1}}), Numbers{1, 2, 2}) <= 1e-15);
+  CHECK(max_abs_error(outputs(4, 3, Causal::kBottomRight, {per_query, {1, 4}}), Numbers{0, 0, 1, 4}) <= 1e-15);
+
+  const float spoiled[] = {1, 3, kNaN};
+  const Inputs in{.queries = View(queries, {1, 2, 1}), .keys = View(spoiled, {1, 3, 1})};
+  const auto result = reference::gaussian({}, in, {.causal = Causal::kTopLeft});
+  CHECK(std::isfinite(result.output[1]));
+  CHECK(result.max_abs_value == 3);
+  CHECK(result.attention_weights[2] == 0);
+}
+
+TEST_CASE("reference: skipped queries are not read and give 0, without bias") {
+  const float queries[] = {2, kNaN, kInf, kNaN}, keys[] = {1, 1, 4, 4}, one[] = {1}, bias[] = {100};
+  const std::int32_t lens[] = {1, 0};
+  const Inputs in{.queries = View(queries, {2, 2, 1}),
+                  .keys = View(keys, {2, 2, 1}),
+                  .valid_lens = TensorView<const std::int32_t>(lens, {2})};
+  const reference::Mask skip{.padding = Padding::kSkipQueries};
+  const View matrix(one, {1, 1});
+  const std::vector<double> expected = {1, 0, 0, 0}, with_bias = {101, 0, 0, 0};
+  CHECK(max_abs_error(reference::dot({}, in, skip).output, expected) == 0);
+  CHECK(max_abs_error(reference::gaussian({}, in, skip).output, expected) == 0);
+  CHECK(max_abs_error(reference::bilinear({.W = matrix}, {}, in, skip).output, expected) == 0);
+  CHECK(max_abs_error(reference::additive({.W_q = matrix, .W_k = matrix, .w_v = matrix}, in, skip).output, expected) ==
+        0);
+  const MultiHeadParameters parameters{
+      .W_q = matrix, .W_k = matrix, .W_v = matrix, .W_o = matrix, .b_o = View(bias, {1})};
+  const auto heads = reference::multi_head({}, parameters, in, skip);
+  CHECK(max_abs_error(heads.output, with_bias) == 0);
+  CHECK(max_abs_error(heads.attention_weights, std::vector<double>{1, 0, 0, 0, 0, 0, 0, 0}) == 0);
+
+  Inputs all = in;  // no lengths: nothing is skipped
+  all.valid_lens = {};
+  CHECK(std::isnan(reference::dot({}, all, skip).output[1]));
+}
+
+TEST_CASE("reference: heads that share keys and values") {
+  // Heads 0 and 1 of queries see head 0 of keys, 2 and 3 head 1.
+  const float queries[] = {1, 2, 1, 2}, keys[] = {1, 0, 3, 1}, values[] = {1, 2, 3, 4};  // (1, 2, 2, 1)
+  const auto result = reference::dot(
+      {},
+      {.queries = View(queries, {1, 4, 1, 1}), .keys = View(keys, {1, 2, 2, 1}), .values = View(values, {1, 2, 2, 1})});
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const std::vector<double> expected = {1 + sigmoid(-1), 1 + sigmoid(-2), 3 + sigmoid(-2), 3 + sigmoid(-4)};
+  CHECK(max_abs_error(result.output, expected) <= 1e-15);
+  CHECK(result.attention_weights.size() == 8);
+
+  // The same scores from one input of 1, keys of 1 and 2, and maps: query heads 1 and -1 on one head of keys.
+  const float input[] = {1}, tokens[] = {1, 2}, W_q[] = {1, -1}, W_k[] = {3}, W_v[] = {10}, W_o[] = {1, 0, 0, 1};
+  const auto heads = reference::multi_head(
+      {.num_heads = 2, .num_kv_heads = 1},
+      {.W_q = View(W_q, {2, 1}), .W_k = View(W_k, {1, 1}), .W_v = View(W_v, {1, 1}), .W_o = View(W_o, {2, 2})},
+      {.queries = View(input, {1, 1, 1}), .keys = View(tokens, {1, 2, 1})});
+  CHECK(max_abs_error(heads.output, std::vector{10 + 10 * sigmoid(3), 10 + 10 * sigmoid(-3)}) <= 1e-14);
+  CHECK(heads.attention_weights.size() == 4);
+}
+
 TEST_CASE("reference: heads that are split already") {
   const float queries[] = {1, 2}, keys[] = {1, 0, 3, 1}, values[] = {1, 2, 3, 4};  // (1, 2, n, 1)
   const auto result = reference::dot(

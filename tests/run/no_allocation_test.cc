@@ -23,6 +23,7 @@
 
 #include "attend/attend.h"
 #include "tests/support/layer_cases.h"
+#include "tests/support/masks.h"
 #include "tests/support/prepared.h"
 #include "tests/support/run.h"
 
@@ -136,38 +137,62 @@ TEST_CASE("the counter counts" * doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) 
   CHECK(counts.onednn == 0);
 }
 
+namespace {
+
+// Large enough that several threads really are at work at the same time.
+CaseSpec large_case(Layer layer) {
+  return {.layer = layer,
+          .batch = 3,
+          .num_queries = 70,
+          .num_keys = 330,
+          .size = 200,
+          .num_hiddens = 240,
+          .lens = Lens::kPerQuery,
+          .seed = 120};
+}
+
+void check_runs_allocate_nothing(const LayerCase& c) {
+  ThreadPool pool(3);
+  for_each_plan(c, [&](const Plan& serial, bool with_weights) {
+    PlanOptions options = options_of(c, serial, with_weights);
+    options.threads = 3;
+    const Plan threaded = c.attention.plan(c.shape, options);
+    for (const Plan& plan : {serial, threaded}) {
+      const Inputs in = c.inputs();
+      std::vector<float> output = sentinels(output_sizes(plan, in));
+      std::vector<float> weights = sentinels(weights_sizes(plan, in));
+      Outputs out{.output = TensorView<float>(output.data(), output_sizes(plan, in)), .attention_weights = {}};
+      if (with_weights) out.attention_weights = TensorView<float>(weights.data(), weights_sizes(plan, in));
+      Workspace workspace(plan);
+      const Counts alone = allocations_of([&] { plan.run(in, out, workspace); });
+      const Counts together = allocations_of([&] { plan.run(in, out, workspace, pool); });
+      CHECK(alone.own == 0);
+      CHECK(together.own == 0);
+      if (c.without_parameters()) CHECK(alone.onednn + together.onednn == 0);
+    }
+  });
+}
+
+}  // namespace
+
 TEST_CASE("run allocates nothing, from its first call on, serial and on an executor with several threads" *
           doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
-  ThreadPool pool(3);
+  for (const Layer layer : kAllLayers) check_runs_allocate_nothing(LayerCase(large_case(layer)));
+}
+
+TEST_CASE("masks, skipped queries and heads that share keys allocate nothing, with several threads neither" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
   for (const Layer layer : kAllLayers) {
-    // Large enough that several threads really are at work at the same time.
-    const LayerCase c({.layer = layer,
-                       .batch = 3,
-                       .num_queries = 70,
-                       .num_keys = 330,
-                       .size = 200,
-                       .num_hiddens = 240,
-                       .lens = Lens::kPerQuery,
-                       .seed = 120});
-    for_each_plan(c, [&](const Plan& serial, bool with_weights) {
-      const Plan threaded = c.attention.plan(c.shape, {.threads = 3,
-                                                       .target = Target::from_name(serial.target_name()),
-                                                       .attention_weights = with_weights,
-                                                       .path = std::string(serial.path())});
-      for (const Plan& plan : {serial, threaded}) {
-        const Inputs in = c.inputs();
-        std::vector<float> output = sentinels(output_sizes(plan, in));
-        std::vector<float> weights = sentinels(weights_sizes(plan, in));
-        Outputs out{.output = TensorView<float>(output.data(), output_sizes(plan, in)), .attention_weights = {}};
-        if (with_weights) out.attention_weights = TensorView<float>(weights.data(), weights_sizes(plan, in));
-        Workspace workspace(plan);
-        const Counts alone = allocations_of([&] { plan.run(in, out, workspace); });
-        const Counts together = allocations_of([&] { plan.run(in, out, workspace, pool); });
-        CHECK(alone.own == 0);
-        CHECK(together.own == 0);
-        if (c.without_parameters()) CHECK(alone.onednn + together.onednn == 0);
-      }
-    });
+    CaseSpec spec = large_case(layer);
+    spec.causal = Causal::kBottomRight;
+    check_runs_allocate_nothing(LayerCase(spec));
+    spec.padding = Padding::kSkipQueries;
+    spec.lens = Lens::kPerBatch;
+    spec.num_heads = 6;
+    if (layer == Layer::kDotHeads || layer == Layer::kGaussianHeads || layer == Layer::kMultiHead) {
+      spec.num_kv_heads = 2;
+    }
+    check_runs_allocate_nothing(LayerCase(spec));
   }
 }
 

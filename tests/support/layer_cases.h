@@ -45,6 +45,9 @@ struct CaseSpec {
   std::int64_t value_size = 5;    // of values
   std::int64_t num_hiddens = 12;  // U; for multi-head H * D, a multiple of num_heads
   std::int64_t num_heads = 3;
+  std::int64_t num_kv_heads = 0;  // of keys and values of kDotHeads, kGaussianHeads and kMultiHead; 0: num_heads
+  Causal causal = Causal::kNone;
+  Padding padding = Padding::kCompute;
   Lens lens = Lens::kPerBatch;
   std::int64_t min_len = 0;
   float spread = 1;
@@ -95,9 +98,9 @@ class LayerCase {
     Random random(s.seed + 1000);
     const std::int64_t key_size = this->key_size();
     const std::int64_t value_size = this->value_size();
-    queries = random.normal(rows(s.num_queries, s.size), s.spread);
-    keys = random.normal(rows(s.num_keys, key_size), s.spread);
-    values = random.normal(rows(s.num_keys, value_size));
+    queries = random.normal(rows(s.num_heads, s.num_queries, s.size), s.spread);
+    keys = random.normal(rows(kv_heads(s), s.num_keys, key_size), s.spread);
+    values = random.normal(rows(kv_heads(s), s.num_keys, value_size));
     if (s.lens != Lens::kNone) {
       lens = random.lengths(s.lens == Lens::kPerBatch ? std::vector{s.batch} : std::vector{s.batch, s.num_queries},
                             std::min(s.min_len, s.num_keys), s.num_keys);
@@ -109,7 +112,8 @@ class LayerCase {
              .query_size = s.size,
              .key_size = key_size,
              .value_size = value_size,
-             .num_heads = view_heads()};
+             .num_heads = view_heads(),
+             .num_kv_heads = on_heads() ? s.num_kv_heads : 0};
   }
 
   bool on_heads() const { return spec.layer == Layer::kDotHeads || spec.layer == Layer::kGaussianHeads; }
@@ -130,9 +134,24 @@ class LayerCase {
             .valid_lens = lens.sizes.empty() ? TensorView<const std::int32_t>() : lens.view()};
   }
 
+  // What a plan must be told for runs to give truth().
+  PlanOptions plan_options() const { return {.causal = spec.causal, .padding = spec.padding}; }
+
+  // Queries of entry b that are computed: the first so many.
+  std::int64_t computed_queries(std::int64_t b) const {
+    if (spec.padding == Padding::kCompute || lens.sizes.empty()) return spec.num_queries;
+    return std::min<std::int64_t>(spec.num_queries, lens.data[static_cast<std::size_t>(b)]);
+  }
+  // Keys that row m of entry b sees: the first so many.
   std::int64_t valid_len(std::int64_t b, std::int64_t m) const {
-    if (lens.sizes.empty()) return spec.num_keys;
-    return lens.data[static_cast<std::size_t>(lens.sizes.size() == 1 ? b : b * spec.num_queries + m)];
+    if (m >= computed_queries(b)) return 0;
+    std::int64_t len = spec.num_keys;
+    if (!lens.sizes.empty()) {
+      len = lens.data[static_cast<std::size_t>(lens.sizes.size() == 1 ? b : b * spec.num_queries + m)];
+    }
+    if (spec.causal == Causal::kTopLeft) len = std::min(len, m + 1);
+    if (spec.causal == Causal::kBottomRight) len = std::min(len, spec.num_keys - spec.num_queries + m + 1);
+    return std::max<std::int64_t>(len, 0);
   }
   std::int64_t visible_keys(std::int64_t b) const {
     std::int64_t visible = 0;
@@ -161,27 +180,29 @@ class LayerCase {
   MultiHeadOptions multi_head_options() const {
     return {.num_heads = spec.num_heads,
             .scoring = spec.layer == Layer::kMultiHead ? Scoring::kDot : Scoring::kAdditive,
-            .scale = {}};
+            .scale = {},
+            .num_kv_heads = spec.num_kv_heads};
   }
   float sigma() const { return 0.5f * std::sqrt(static_cast<float>(spec.size)); }
 
   reference::Result truth(const Inputs& in) const {
+    const reference::Mask mask{.causal = spec.causal, .padding = spec.padding};
     switch (spec.layer) {
       case Layer::kAdditive:
-        return reference::additive(additive_parameters(), in);
+        return reference::additive(additive_parameters(), in, mask);
       case Layer::kDot:
       case Layer::kDotHeads:
-        return reference::dot({}, in);
+        return reference::dot({}, in, mask);
       case Layer::kBilinear:
-        return reference::bilinear({.W = weight("W.weight")}, {.scale = 0.5f}, in);
+        return reference::bilinear({.W = weight("W.weight")}, {.scale = 0.5f}, in, mask);
       case Layer::kGaussian:
       case Layer::kGaussianHeads:
-        return reference::gaussian({.sigma = sigma()}, in);
+        return reference::gaussian({.sigma = sigma()}, in, mask);
       case Layer::kMultiHead:
       case Layer::kMultiHeadAdditive:
         break;
     }
-    return reference::multi_head(multi_head_options(), multi_head_parameters(), in);
+    return reference::multi_head(multi_head_options(), multi_head_parameters(), in, mask);
   }
   reference::Result truth() const { return truth(inputs()); }
 
@@ -218,8 +239,9 @@ class LayerCase {
   Shape shape;
 
  private:
-  std::vector<std::int64_t> rows(std::int64_t count, std::int64_t size) const {
-    if (on_heads()) return {spec.batch, spec.num_heads, count, size};
+  static std::int64_t kv_heads(const CaseSpec& s) { return s.num_kv_heads != 0 ? s.num_kv_heads : s.num_heads; }
+  std::vector<std::int64_t> rows(std::int64_t heads, std::int64_t count, std::int64_t size) const {
+    if (on_heads()) return {spec.batch, heads, count, size};
     return {spec.batch, count, size};
   }
   TensorView<const float> weight(const std::string& name) const {
@@ -258,8 +280,8 @@ class LayerCase {
       case Layer::kMultiHeadAdditive: {
         const std::int64_t pooled = s.num_hiddens + s.num_heads;  // heads' values are one wider than their keys
         matrix("W_q", s.num_hiddens, s.size);
-        matrix("W_k", s.num_hiddens, key_size);
-        matrix("W_v", pooled, value_size);
+        matrix("W_k", s.num_hiddens / s.num_heads * kv_heads(s), key_size);
+        matrix("W_v", pooled / s.num_heads * kv_heads(s), value_size);
         matrix("W_o", s.value_size + 2, pooled);
         if (s.layer == Layer::kMultiHeadAdditive) {
           made["w_v.weight"] = random.normal({s.num_heads, s.num_hiddens / s.num_heads}, 0.7f);

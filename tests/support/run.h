@@ -118,8 +118,9 @@ template <class Check>
 void for_each_plan(const LayerCase& c, Check&& check) {
   INFO(layer_name(c.spec.layer), ", B ", c.spec.batch, ", M ", c.spec.num_queries, ", N ", c.spec.num_keys, ", size ",
        c.spec.size, ", value size ", c.spec.value_size, ", hidden ", c.spec.num_hiddens, ", lens rank ",
-       c.lens.sizes.size());
-  for_each_plan(c.attention, c.shape, {}, check);
+       c.lens.sizes.size(), ", heads ", c.spec.num_heads, " on ", c.spec.num_kv_heads, ", causal ",
+       static_cast<int>(c.spec.causal), ", padding ", static_cast<int>(c.spec.padding));
+  for_each_plan(c.attention, c.shape, c.plan_options(), check);
 }
 
 }  // namespace attend::tests

@@ -16,24 +16,44 @@ constexpr double kDeviations = 6;                            // of a normal dist
 constexpr double kOneRounding = kUnit / 1.7320508075688772;  // standard deviation, relative to what is rounded
 
 using View = TensorView<const float>;
-using Lens = TensorView<const std::int32_t>;
+using Counts = std::vector<std::int64_t>;  // rows of each batch entry, the first so many
 
 double square(double x) { return x * x; }
 double element(const View& view, std::int64_t i, std::int64_t j) { return static_cast<double>(*view.at(i, j)); }
 
-// Rows of batch entry b that some query sees; others must not be read.
-std::int64_t visible_rows(const Lens& lens, std::int64_t b, std::int64_t num_rows) {
-  if (lens.empty()) return num_rows;
-  if (lens.rank() == 1) return *lens.at(b);
-  std::int64_t visible = 0;
-  for (std::int64_t m = 0; m < lens.size(1); ++m) visible = std::max<std::int64_t>(visible, *lens.at(b, m));
-  return visible;
+// The rows that take part; others must not be read.
+struct Counted {
+  Counts queries;  // that are computed
+  Counts keys;     // that some query sees
+};
+
+std::int64_t seen_by(const Inputs& in, const reference::Mask& mask, std::int64_t b, std::int64_t m, std::int64_t n) {
+  std::int64_t seen = n;
+  if (!in.valid_lens.empty()) seen = in.valid_lens.rank() == 1 ? *in.valid_lens.at(b) : *in.valid_lens.at(b, m);
+  if (mask.causal == Causal::kTopLeft) seen = std::min(seen, m + 1);
+  if (mask.causal == Causal::kBottomRight) seen = std::min(seen, n - in.queries.size(-2) + m + 1);
+  return std::max<std::int64_t>(seen, 0);
+}
+
+Counted counted_of(const Inputs& in, const reference::Mask& mask) {
+  const std::int64_t num_queries = in.queries.size(-2);
+  const std::int64_t num_keys = (in.keys.empty() ? in.queries : in.keys).size(-2);
+  const bool may_skip = mask.padding == Padding::kSkipQueries && !in.valid_lens.empty();
+  Counted counted;
+  for (std::int64_t b = 0; b < in.queries.size(0); ++b) {
+    const std::int64_t computed = may_skip ? std::min<std::int64_t>(num_queries, *in.valid_lens.at(b)) : num_queries;
+    std::int64_t seen = 0;
+    for (std::int64_t m = 0; m < computed; ++m) seen = std::max(seen, seen_by(in, mask, b, m, num_keys));
+    counted.queries.push_back(computed);
+    counted.keys.push_back(seen);
+  }
+  return counted;
 }
 
 struct Projection {
   View weight, bias;
   View rows;                // (B, N, size)
-  Lens lens;                // given for keys and values
+  const Counts& counts;     // of those
   bool transposed = false;  // W^T x
 };
 
@@ -59,13 +79,13 @@ void project(const Projection& p, std::int64_t b, std::int64_t n, ProjectedRow& 
   }
 }
 
-// Calls use(row) for every row that is seen and finite: bounds are stated for finite numbers.
+// Calls use(row) for every row that takes part and is finite: bounds are stated for finite numbers.
 template <class Use>
 void for_each_row(const Projection& p, const Use& use) {
   const auto units = static_cast<std::size_t>(p.weight.size(p.transposed ? 1 : 0));
   ProjectedRow row{std::vector<double>(units), std::vector<double>(units)};
   for (std::int64_t b = 0; b < p.rows.size(0); ++b) {
-    for (std::int64_t n = 0; n < visible_rows(p.lens, b, p.rows.size(1)); ++n) {
+    for (std::int64_t n = 0; n < p.counts[static_cast<std::size_t>(b)]; ++n) {
       project(p, b, n, row);
       if (std::all_of(row.sigma.begin(), row.sigma.end(), [](double s) { return std::isfinite(s); })) use(row);
     }
@@ -98,11 +118,11 @@ Largest largest_of(const Projection& p, std::size_t heads) {
   return largest;
 }
 
-// The largest Euclidean norm of the rows that are seen.
-double largest_norm(const View& rows, const Lens& lens) {
+// The largest Euclidean norm of the rows that take part.
+double largest_norm(const View& rows, const Counts& counts) {
   double largest = 0;
   for (std::int64_t b = 0; b < rows.size(0); ++b) {
-    for (std::int64_t n = 0; n < visible_rows(lens, b, rows.size(1)); ++n) {
+    for (std::int64_t n = 0; n < counts[static_cast<std::size_t>(b)]; ++n) {
       double squares = 0;
       for (std::int64_t i = 0; i < rows.size(2); ++i) squares += square(static_cast<double>(*rows.at(b, n, i)));
       if (std::isfinite(squares)) largest = std::max(largest, std::sqrt(squares));
@@ -124,14 +144,14 @@ double additive_slack(const View& w_v, std::size_t head, const Largest& queries,
   return kAdditiveScores * sum + kDeviations * std::sqrt(squares);
 }
 
-double bilinear_slack(const Layer& layer, const Inputs& in, const View& keys) {
+double bilinear_slack(const Layer& layer, const View& queries, const View& keys, const Counted& counted) {
   const View W = BilinearParameters::from(*layer.parameters).W;
-  const Largest key_side = largest_of({.weight = W, .bias = {}, .rows = keys, .lens = in.valid_lens}, 1);
+  const Largest key_side = largest_of({.weight = W, .bias = {}, .rows = keys, .counts = counted.keys}, 1);
   const Largest query_side =
-      largest_of({.weight = W, .bias = {}, .rows = in.queries, .lens = {}, .transposed = true}, 1);
+      largest_of({.weight = W, .bias = {}, .rows = queries, .counts = counted.queries, .transposed = true}, 1);
   return kDeviations * std::abs(static_cast<double>(layer.bilinear.scale)) *
-         std::max(largest_norm(in.queries, {}) * key_side.head_sigma[0],
-                  largest_norm(keys, in.valid_lens) * query_side.head_sigma[0]);
+         std::max(largest_norm(queries, counted.queries) * key_side.head_sigma[0],
+                  largest_norm(keys, counted.keys) * query_side.head_sigma[0]);
 }
 
 std::vector<double> head_slacks(const MultiHeadOptions& options, const MultiHeadParameters& p, const Largest& queries,
@@ -139,27 +159,36 @@ std::vector<double> head_slacks(const MultiHeadOptions& options, const MultiHead
   const auto heads = static_cast<std::size_t>(options.num_heads);
   const auto size = static_cast<double>(queries.x.size() / heads);
   const double scale = options.scale ? std::abs(static_cast<double>(*options.scale)) : 1 / std::sqrt(size);
+  const std::size_t group = heads / keys.head_norm.size();
   std::vector<double> slacks(heads);
   for (std::size_t h = 0; h < heads; ++h) {
+    const std::size_t g = h / group;
     slacks[h] = options.scoring == Scoring::kAdditive ? additive_slack(p.w_v, h, queries, keys)
                                                       : kDeviations * scale *
-                                                            std::hypot(queries.head_sigma[h] * keys.head_norm[h],
-                                                                       queries.head_norm[h] * keys.head_sigma[h]);
+                                                            std::hypot(queries.head_sigma[h] * keys.head_norm[g],
+                                                                       queries.head_norm[h] * keys.head_sigma[g]);
   }
   return slacks;
+}
+
+// The unit of W_v that column j of W_o maps: heads of values serve as many heads of W_o in a row.
+std::size_t value_unit(std::size_t j, std::size_t size, std::size_t group) {
+  return j / size / group * size + j % size;
 }
 
 // max |(W_o,h v_h)[i]| for each head and output i, head by head.
 std::vector<double> mapped_values(const Projection& values, const View& W_o, std::size_t heads) {
   const auto outputs = static_cast<std::size_t>(W_o.size(0));
   const std::size_t size = static_cast<std::size_t>(W_o.size(1)) / heads;
+  const std::size_t group = static_cast<std::size_t>(W_o.size(1) / values.weight.size(0));
   std::vector<double> largest(heads * outputs);
   for_each_row(values, [&](const ProjectedRow& row) {
     for (std::size_t at = 0; at < largest.size(); ++at) {
       const std::size_t h = at / outputs, i = at % outputs;
       double sum = 0;
       for (std::size_t j = h * size; j < (h + 1) * size; ++j) {
-        sum += element(W_o, static_cast<std::int64_t>(i), static_cast<std::int64_t>(j)) * row.x[j];
+        sum += element(W_o, static_cast<std::int64_t>(i), static_cast<std::int64_t>(j)) *
+               row.x[value_unit(j, size, group)];
       }
       largest[at] = std::max(largest[at], std::abs(sum));
     }
@@ -171,17 +200,21 @@ std::vector<double> mapped_values(const Projection& values, const View& W_o, std
 double multi_head_output(const MultiHeadParameters& p, const Projection& values, const std::vector<double>& pooled) {
   const Largest v = largest_of(values, 1);
   const std::vector<double> mapped = mapped_values(values, p.W_o, pooled.size());
-  const auto outputs = static_cast<std::size_t>(p.W_o.size(0));
-  const double product = 4 * kContract + kDeviations * kOneRounding * std::sqrt(static_cast<double>(v.x.size()));
+  const auto outputs = static_cast<std::size_t>(p.W_o.size(0)), terms = static_cast<std::size_t>(p.W_o.size(1));
+  const std::size_t size = terms / pooled.size(), group = terms / v.x.size();
+  const double product = 4 * kContract + kDeviations * kOneRounding * std::sqrt(static_cast<double>(terms));
   double largest = 0;
   for (std::size_t i = 0; i < outputs; ++i) {
     const auto row = static_cast<std::int64_t>(i);
+    std::vector<double> shares(v.x.size());  // of each unit of W_v: heads that share it share its rounding
     double from_values = 0, magnitude = 0;
-    for (std::size_t j = 0; j < v.x.size(); ++j) {
+    for (std::size_t j = 0; j < terms; ++j) {
       const double w = element(p.W_o, row, static_cast<std::int64_t>(j));
-      from_values += square(w * v.sigma[j]);
-      magnitude += square(w * v.x[j]);
+      const std::size_t unit = value_unit(j, size, group);
+      shares[unit] += std::abs(w);
+      magnitude += square(w * v.x[unit]);
     }
+    for (std::size_t unit = 0; unit < shares.size(); ++unit) from_values += square(shares[unit] * v.sigma[unit]);
     double bound = kDeviations * std::sqrt(from_values) + product * std::sqrt(magnitude);
     if (!p.b_o.empty()) bound += 2 * kUnit * std::abs(static_cast<double>(*p.b_o.at(row)));
     for (std::size_t h = 0; h < pooled.size(); ++h) bound += pooled[h] * mapped[h * outputs + i];
@@ -190,35 +223,41 @@ double multi_head_output(const MultiHeadParameters& p, const Projection& values,
   return largest;
 }
 
-Bound multi_head_bound(const Layer& layer, const Inputs& in, const View& keys, const View& values, double contract) {
+Bound multi_head_bound(const Layer& layer, const View& queries, const View& keys, const View& values,
+                       const Counted& counted, double contract) {
   const MultiHeadParameters p = MultiHeadParameters::from(*layer.parameters);
-  const auto heads = static_cast<std::size_t>(layer.multi_head.num_heads);
-  const Largest q = largest_of({.weight = p.W_q, .bias = p.b_q, .rows = in.queries, .lens = {}}, heads);
-  const Largest k = largest_of({.weight = p.W_k, .bias = p.b_k, .rows = keys, .lens = in.valid_lens}, heads);
-  std::vector<double> pooled = head_slacks(layer.multi_head, p, q, k);
+  const MultiHeadOptions& options = layer.multi_head;
+  const auto heads = static_cast<std::size_t>(options.num_heads);
+  const auto kv_heads = options.num_kv_heads != 0 ? static_cast<std::size_t>(options.num_kv_heads) : heads;
+  const Largest q = largest_of({.weight = p.W_q, .bias = p.b_q, .rows = queries, .counts = counted.queries}, heads);
+  const Largest k = largest_of({.weight = p.W_k, .bias = p.b_k, .rows = keys, .counts = counted.keys}, kv_heads);
+  std::vector<double> pooled = head_slacks(options, p, q, k);
   Bound bound;
   bound.score_slack = *std::max_element(pooled.begin(), pooled.end());
   bound.attention_weights = contract + bound.score_slack;
   for (double& slack : pooled) slack += contract;
-  bound.output = multi_head_output(p, {.weight = p.W_v, .bias = p.b_v, .rows = values, .lens = in.valid_lens}, pooled);
+  bound.output = multi_head_output(p, {.weight = p.W_v, .bias = p.b_v, .rows = values, .counts = counted.keys}, pooled);
   return bound;
 }
 
 }  // namespace
 
-Bound bound_of(const Layer& layer, const Inputs& in, const reference::Result& truth) {
+Bound bound_of(const Layer& layer, const Inputs& in, const reference::Mask& mask, const reference::Result& truth) {
   const View keys = in.keys.empty() ? in.queries : in.keys;
   const View values = in.values.empty() ? keys : in.values;
+  const Counted counted = counted_of(in, mask);
   const double contract = kContract * (4 + truth.max_abs_score);
-  if (layer.kind == LayerKind::kMultiHead) return multi_head_bound(layer, in, keys, values, contract);
+  if (layer.kind == LayerKind::kMultiHead) {
+    return multi_head_bound(layer, in.queries, keys, values, counted, contract);
+  }
   Bound bound;
   if (layer.kind == LayerKind::kAdditive) {
     const AdditiveParameters p = AdditiveParameters::from(*layer.parameters);
-    const Largest q = largest_of({.weight = p.W_q, .bias = p.b_q, .rows = in.queries, .lens = {}}, 1);
-    const Largest k = largest_of({.weight = p.W_k, .bias = p.b_k, .rows = keys, .lens = in.valid_lens}, 1);
+    const Largest q = largest_of({.weight = p.W_q, .bias = p.b_q, .rows = in.queries, .counts = counted.queries}, 1);
+    const Largest k = largest_of({.weight = p.W_k, .bias = p.b_k, .rows = keys, .counts = counted.keys}, 1);
     bound.score_slack = additive_slack(p.w_v, 0, q, k);
   } else if (layer.kind == LayerKind::kBilinear) {
-    bound.score_slack = bilinear_slack(layer, in, keys);
+    bound.score_slack = bilinear_slack(layer, in.queries, keys, counted);
   }
   bound.attention_weights = contract + bound.score_slack;
   bound.output = bound.attention_weights * truth.max_abs_value;

@@ -20,8 +20,8 @@ namespace attend::tools {
 //   scores bilinear   e = 6 |scale| max(|q| sigma(W k), |k| sigma(W^T q))                         either side may be
 //   projected multi-head e = 6 |scale| sqrt(sigma_q^2 |k_h|^2 + |q_h|^2 sigma_k^2) for head h; additive scoring as
 //   additive
-// with the largest sigma and the largest Euclidean norm of any row. Multi-head's output i is sum_h weights_h (W_o,h
-// v_h)[i], so that its bound is
+// with the largest sigma and the largest Euclidean norm of any row that is computed or seen, and of the head of keys
+// that h sees where heads share one. Multi-head's output i is sum_h weights_h (W_o,h v_h)[i], so that its bound is
 //   sum_h (P + e_h) max_n |(W_o,h v_h,n)[i]|  + 6 sqrt(sum_j W_o[i, j]^2 sigma_v[j]^2)
 //     + (8e-7 + 6 u sqrt(n / 3)) sqrt(sum_j W_o[i, j]^2 max|v_j|^2) + 2 u |b_o[i]|
 // : weights, values, and the rounding of pooling and of the last product, whose n terms are one row of W_o.
@@ -31,7 +31,7 @@ struct Bound {
   double output = 0;             // absolute
 };
 
-Bound bound_of(const Layer& layer, const Inputs& inputs, const reference::Result& truth);
+Bound bound_of(const Layer& layer, const Inputs& inputs, const reference::Mask& mask, const reference::Result& truth);
 
 }  // namespace attend::tools
 

@@ -45,18 +45,27 @@ double max_error(const std::vector<float>& found, const std::vector<double>& exp
   return largest;
 }
 
-// The truth has context columns; with concat_queries, the columns beyond are the queries, bit for bit.
-double max_output_error(const Tensor& output, const std::vector<double>& truth, const Tensor& queries, bool concat) {
-  if (!concat) return max_error(output.data, truth);
+// The truth has context columns; with concat_queries, the columns beyond are the queries, bit for bit, or 0 where they
+// are skipped.
+double max_output_error(const Tensor& output, const std::vector<double>& truth, const Data& data,
+                        const PlanOptions& options) {
+  if (!options.concat_queries) return max_error(output.data, truth);
+  const Tensor& queries = data.queries;
   const auto columns = static_cast<std::size_t>(output.sizes.back());
   const auto query_size = static_cast<std::size_t>(queries.sizes.back());
   const std::size_t context = columns - query_size;
   const std::size_t rows = columns == 0 ? 0 : output.data.size() / columns;
+  const auto num_queries = static_cast<std::size_t>(queries.sizes[queries.sizes.size() - 2]);
+  const std::size_t rows_of_entry = rows == 0 ? 0 : rows / static_cast<std::size_t>(queries.sizes[0]);
+  const bool may_skip = options.padding == Padding::kSkipQueries && !data.valid_lens.sizes.empty();
   double largest = 0;
   for (std::size_t row = 0; row < rows; ++row) {
+    const bool skipped =
+        may_skip && row % num_queries >= static_cast<std::size_t>(data.valid_lens.data[row / rows_of_entry]);
     for (std::size_t i = 0; i < columns; ++i) {
-      const double expected =
-          i < context ? truth[row * context + i] : static_cast<double>(queries.data[row * query_size + i - context]);
+      const double query =
+          i < context || skipped ? 0 : static_cast<double>(queries.data[row * query_size + i - context]);
+      const double expected = i < context ? truth[row * context + i] : query;
       largest = std::max(largest, distance(output.data[row * columns + i], expected));
     }
   }
@@ -88,7 +97,7 @@ Finding check_target(const Problem& problem, PlanOptions options, const Data& da
     options.threads = 1;
     std::string path;
     Results results = run_once(problem, options, data, path);
-    const double error = max_output_error(results.output, truth.output, data.queries, options.concat_queries);
+    const double error = max_output_error(results.output, truth.output, data, options);
     finding.output_error = std::max(finding.output_error, error);
     if (with_weights) finding.weights_error = max_error(results.attention_weights.data, truth.attention_weights);
     if (finding.paths != path) finding.paths += (finding.paths.empty() ? "" : ", with weights ") + path;
@@ -156,8 +165,8 @@ Truth truth_of(const Problem& problem, const Data& data) {
   run_once(problem, problem.options, data, path);
   const Progress progress("reference in double");
   Truth known;
-  known.result = truth(problem.layer, data.inputs());
-  known.bound = bound_of(problem.layer, data.inputs(), known.result);
+  known.result = truth(problem.layer, data.inputs(), problem.mask());
+  known.bound = bound_of(problem.layer, data.inputs(), problem.mask(), known.result);
   return known;
 }
 

@@ -76,8 +76,9 @@ Parameters invent_multi_head(const InventedSizes& sizes) {
   Generator generator(kParameterSeed);
   Parameters parameters("made-up parameters");
   invent_map(generator, "W_q", sizes.num_hiddens, sizes.query_size, parameters);
-  invent_map(generator, "W_k", sizes.num_hiddens, sizes.key_size, parameters);
-  invent_map(generator, "W_v", sizes.num_hiddens, sizes.value_size, parameters);
+  const std::int64_t kv_hiddens = sizes.num_hiddens / (sizes.num_heads / sizes.num_kv_heads);
+  invent_map(generator, "W_k", kv_hiddens, sizes.key_size, parameters);
+  invent_map(generator, "W_v", kv_hiddens, sizes.value_size, parameters);
   invent_map(generator, "W_o", sizes.value_size, sizes.num_hiddens, parameters);
   if (sizes.additive_scoring) {
     parameters.insert("w_v.weight", generator.normal({sizes.num_heads, sizes.num_hiddens / sizes.num_heads}, 0.5));

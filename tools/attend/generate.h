@@ -33,6 +33,7 @@ struct InventedSizes {
   std::int64_t query_size, key_size, value_size;
   std::int64_t num_hiddens;
   std::int64_t num_heads = 1;
+  std::int64_t num_kv_heads = 1;
   bool additive_scoring = false;
 };
 

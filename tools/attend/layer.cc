@@ -15,7 +15,8 @@ constexpr std::int64_t kHiddensPerHead = 16;
 MultiHeadOptions multi_head_options(const LayerWords& words) {
   return {.num_heads = words.num_heads.value_or(1),
           .scoring = words.additive_scoring ? Scoring::kAdditive : Scoring::kDot,
-          .scale = words.scale};
+          .scale = words.scale,
+          .num_kv_heads = words.num_kv_heads.value_or(0)};
 }
 
 BilinearOptions bilinear_options(const LayerWords& words) {
@@ -36,6 +37,7 @@ Parameters invent_parameters(const LayerWords& words, const Shape& shape) {
                       .value_size = shape.value_size,
                       .num_hiddens = words.num_hiddens.value_or(kAdditiveHiddens),
                       .num_heads = words.num_heads.value_or(1),
+                      .num_kv_heads = words.num_kv_heads.value_or(words.num_heads.value_or(1)),
                       .additive_scoring = words.additive_scoring};
   switch (words.kind) {
     case LayerKind::kAdditive:
@@ -107,19 +109,19 @@ Layer make_layer(const LayerWords& words, const Shape& sizes, io::Notices& notic
           .multi_head = multi_head_options(words)};
 }
 
-reference::Result truth(const Layer& layer, const Inputs& inputs) {
+reference::Result truth(const Layer& layer, const Inputs& inputs, const reference::Mask& mask) {
   const Parameters& parameters = *layer.parameters;
   switch (layer.kind) {
     case LayerKind::kAdditive:
-      return reference::additive(AdditiveParameters::from(parameters), inputs);
+      return reference::additive(AdditiveParameters::from(parameters), inputs, mask);
     case LayerKind::kBilinear:
-      return reference::bilinear(BilinearParameters::from(parameters), layer.bilinear, inputs);
+      return reference::bilinear(BilinearParameters::from(parameters), layer.bilinear, inputs, mask);
     case LayerKind::kGaussian:
-      return reference::gaussian(layer.gaussian, inputs);
+      return reference::gaussian(layer.gaussian, inputs, mask);
     case LayerKind::kMultiHead:
-      return reference::multi_head(layer.multi_head, MultiHeadParameters::from(parameters), inputs);
+      return reference::multi_head(layer.multi_head, MultiHeadParameters::from(parameters), inputs, mask);
     default:
-      return reference::dot(layer.dot, inputs);
+      return reference::dot(layer.dot, inputs, mask);
   }
 }
 

@@ -27,7 +27,7 @@ struct Layer {
 Layer make_layer(const LayerWords& words, const Shape& sizes, io::Notices& notices);
 
 // Result of the reference, in double.
-reference::Result truth(const Layer& layer, const Inputs& inputs);
+reference::Result truth(const Layer& layer, const Inputs& inputs, const reference::Mask& mask);
 
 }  // namespace attend::tools
 

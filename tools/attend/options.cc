@@ -80,6 +80,13 @@ void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
       ->option_text("H")
       ->check(CLI::PositiveNumber)
       ->group(group);
+  app.add_option("--num-kv-heads", words.num_kv_heads,
+                 std::string("Heads of keys and values of multi-head with dot scoring, a divisor of\n--num-heads H: "
+                             "query head h sees those of head h / (H / HKV). Default: H.") +
+                     (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, HKV, N, D)." : ""))
+      ->option_text("HKV")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
   app.add_option_function<std::string>(
          "--scoring",
          [&words](const std::string& name) {
@@ -110,10 +117,13 @@ void add_input_words(CLI::App& app, bool may_invent, InputWords& words) {
   CLI::Option* queries = app.add_option("--queries", words.queries, "(B, M, Dq); dot and gaussian also (B, H, M, D).");
   queries->option_text("FILE")->group(group);
   if (!may_invent) queries->required();
-  app.add_option("--keys", words.keys, "(B, N, Dk) or (B, H, N, D). Default: the queries (self-attention).")
+  app.add_option("--keys", words.keys,
+                 "(B, N, Dk) or (B, H, N, D). With fewer heads than the queries, HKV, a divisor\nof theirs, query head "
+                 "h sees head h / (H / HKV). Default: the queries\n(self-attention).")
       ->option_text("FILE")
       ->group(group);
-  app.add_option("--values", words.values, "(B, N, Dv) or (B, H, N, Dv). Default: the keys.")
+  app.add_option("--values", words.values,
+                 "(B, N, Dv) or (B, H, N, Dv), as many heads as keys have. Default: the keys.")
       ->option_text("FILE")
       ->group(group);
   app.add_option("--valid-lens", words.valid_lens,
@@ -127,6 +137,26 @@ void add_input_words(CLI::App& app, bool may_invent, InputWords& words) {
          "a key and a "
          "value. Default for these: what\nthe weights say; without weights 64, Dq and Dk.")
       ->option_text("SIZES")
+      ->group(group);
+}
+
+void add_mask_words(CLI::App& app, MaskWords& words) {
+  const std::string group = "Masks, beside the valid lengths";
+  app.add_option_function<std::string>(
+         "--causal",
+         [&words](const std::string& name) {
+           if (name != "bottom-right" && name != "top-left") {
+             wrong_usage("--causal: '" + name + "', expected bottom-right or top-left");
+           }
+           words.causal = name == "top-left" ? Causal::kTopLeft : Causal::kBottomRight;
+         },
+         "No query sees its future. bottom-right: query i of M sees keys 0 to N - M + i\nof N, as the last M of N "
+         "tokens do; none where that is negative. top-left:\nkeys 0 to i. Default: all keys are seen.")
+      ->option_text("C")
+      ->group(group);
+  app.add_flag("--skip-padded-queries", words.skip_padded_queries,
+               "Queries beyond the valid length of their batch entry (B) are as padded as\nthe keys: they are not "
+               "computed, their output and weights are 0.")
       ->group(group);
 }
 
@@ -178,6 +208,7 @@ void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
   const bool may_invent = subcommand != Subcommand::kRun;
   add_layer_words(app, may_invent, words.layer);
   add_input_words(app, may_invent, words.inputs);
+  add_mask_words(app, words.mask);
   add_output_words(app, subcommand, words.outputs);
   add_machine_words(app, words.target, words.threads);
   app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });

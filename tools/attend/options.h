@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "attend/plan.h"
 #include "attend/target.h"
 
 namespace CLI {
@@ -23,6 +24,7 @@ struct LayerWords {
   std::string weights;  // file; empty: none
   std::string prefix;
   std::optional<std::int64_t> num_heads;
+  std::optional<std::int64_t> num_kv_heads;
   bool additive_scoring = false;
   std::optional<float> scale;
   std::optional<float> sigma;
@@ -33,6 +35,12 @@ struct LayerWords {
 struct InputWords {
   std::string queries, keys, values, valid_lens;
   std::vector<std::int64_t> shape;  // B, M, N, Dq, Dk, Dv: the first three at least; plan and check only
+};
+
+// Which pairs of queries and keys count, beside the valid lengths.
+struct MaskWords {
+  Causal causal = Causal::kNone;
+  bool skip_padded_queries = false;
 };
 
 // Where the results go. Empty: nowhere.
@@ -46,6 +54,7 @@ struct OutputWords {
 struct Words {
   LayerWords layer;
   InputWords inputs;
+  MaskWords mask;
   OutputWords outputs;
   std::string target;  // empty: the best
   int threads = 1;     // 0: all

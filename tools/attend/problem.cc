@@ -33,11 +33,14 @@ void check_queries(const std::string& file, const Sizes& sizes, LayerKind kind) 
   fail_sizes(file, "queries", sizes, may_split ? "(B, M, Dq) or, split into heads, (B, H, M, D)" : "(B, M, Dq)");
 }
 
-// Keys or values: as many axes, batch entries and heads as the queries.
+// Keys or values: as many axes and batch entries as the queries, and heads that divide theirs.
 void check_like_queries(const std::string& file, const std::string& name, const Sizes& sizes, const Sizes& queries) {
   const bool same_axes = sizes.size() == queries.size();
-  if (same_axes && sizes[0] == queries[0] && (sizes.size() == 3 || sizes[1] == queries[1])) return;
-  const std::string heads = queries.size() == 4 ? number(queries[1]) + ", " : "";
+  const auto heads_fit = [&] {
+    return sizes.size() == 3 || sizes[1] == queries[1] || (sizes[1] > 0 && queries[1] % sizes[1] == 0);
+  };
+  if (same_axes && sizes[0] == queries[0] && heads_fit()) return;
+  const std::string heads = queries.size() == 4 ? number(queries[1]) + " or a divisor, " : "";
   fail_sizes(file, name, sizes,
              "(" + number(queries[0]) + ", " + heads + "N, D) to go with queries " + to_string(queries));
 }
@@ -48,6 +51,9 @@ void check_files(const InputWords& words, const FileSizes& files, LayerKind kind
   const Sizes& keys = files.keys.empty() ? files.queries : files.keys;
   if (!files.values.empty()) {
     check_like_queries(words.values, "values", files.values, files.queries);
+    if (files.values.size() == 4 && files.values[1] != keys[1]) {
+      fail_sizes(words.values, "values", files.values, number(keys[1]) + " heads, as many as keys have");
+    }
     const std::size_t rows = keys.size() - 2;
     if (files.values[rows] != keys[rows]) {
       fail_sizes(words.values, "values", files.values, number(keys[rows]) + " rows, as many as there are keys");
@@ -71,7 +77,8 @@ Shape shape_of(const FileSizes& files) {
           .query_size = files.queries.back(),
           .key_size = keys.back(),
           .value_size = values.back(),
-          .num_heads = files.queries.size() == 4 ? files.queries[1] : 1};
+          .num_heads = files.queries.size() == 4 ? files.queries[1] : 1,
+          .num_kv_heads = keys.size() == 4 ? keys[1] : 0};
 }
 
 Shape shape_of(const Words& words) {
@@ -84,7 +91,10 @@ Shape shape_of(const Words& words) {
               .key_size = sizes[4],
               .value_size = sizes[5],
               .num_heads = 1};
-  if (words.layer.kind != LayerKind::kMultiHead) shape.num_heads = words.layer.num_heads.value_or(1);
+  if (words.layer.kind != LayerKind::kMultiHead) {
+    shape.num_heads = words.layer.num_heads.value_or(1);
+    shape.num_kv_heads = words.layer.num_kv_heads.value_or(0);
+  }
   if (!words.layer.weights.empty()) return shape;  // the planner fills in what the weights say
   if (shape.query_size == 0) shape.query_size = kDefaultSize;
   if (shape.key_size == 0) shape.key_size = shape.query_size;
@@ -108,13 +118,19 @@ Problem prepare(const Words& words, io::Notices& notices) {
   const PlanOptions options{.threads = num_threads(words.threads),
                             .target = target_of(words.target),
                             .attention_weights = words.outputs.wants_weights,
-                            .concat_queries = words.outputs.concat_queries};
+                            .concat_queries = words.outputs.concat_queries,
+                            .causal = words.mask.causal,
+                            .padding = words.mask.skip_padded_queries ? Padding::kSkipQueries : Padding::kCompute};
   const InputWords& in = words.inputs;
   const bool from_files = in.shape.empty();
   FileSizes files;
   if (from_files) {
     files = {sizes_of(in.queries), sizes_of(in.keys), sizes_of(in.values), sizes_of(in.valid_lens)};
     check_files(in, files, words.layer.kind);
+    if (words.mask.skip_padded_queries && files.valid_lens.size() != 1) {
+      fail_sizes(in.valid_lens, "valid lens", files.valid_lens,
+                 to_string(Sizes{files.queries[0]}) + ": --skip-padded-queries goes by the lengths of batch entries");
+    }
   }
   const Shape shape = from_files ? shape_of(files) : shape_of(words);
   Problem problem{.layer = make_layer(words.layer, shape, notices),
@@ -147,14 +163,15 @@ Data load_data(const InputWords& words, io::Notices& notices) {
 
 Data invent_data(const Problem& problem, const Shape& shape) {
   Generator generator(kDataSeed);
-  const auto rows = [&](std::int64_t count, std::int64_t size) {
-    return problem.head_axis ? generator.normal({shape.batch, shape.num_heads, count, size})
+  const auto rows = [&](std::int64_t heads, std::int64_t count, std::int64_t size) {
+    return problem.head_axis ? generator.normal({shape.batch, heads, count, size})
                              : generator.normal({shape.batch, count, size});
   };
+  const std::int64_t kv_heads = shape.num_kv_heads != 0 ? shape.num_kv_heads : shape.num_heads;
   Data data;
-  data.queries = rows(shape.num_queries, shape.query_size);
-  data.keys = rows(shape.num_keys, shape.key_size);
-  data.values = rows(shape.num_keys, shape.value_size);
+  data.queries = rows(shape.num_heads, shape.num_queries, shape.query_size);
+  data.keys = rows(kv_heads, shape.num_keys, shape.key_size);
+  data.values = rows(kv_heads, shape.num_keys, shape.value_size);
   data.valid_lens = generator.lengths(shape.batch, shape.num_keys);
   return data;
 }

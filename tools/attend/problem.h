@@ -8,6 +8,7 @@
 
 #include "attend/attend.h"
 #include "attend/io.h"
+#include "attend/reference.h"
 #include "tools/attend/layer.h"
 #include "tools/attend/options.h"
 
@@ -18,7 +19,9 @@ struct Problem {
   Layer layer;
   Shape shape;
   PlanOptions options;
-  bool head_axis;  // queries, keys and values are (B, H, N, D)
+  bool head_axis;  // queries are (B, H, M, D), keys and values (B, H or Hkv, N, D)
+
+  reference::Mask mask() const { return {.causal = options.causal, .padding = options.padding}; }
 };
 
 // Reads the weights and the sizes of the files, and sees that these agree. Errors name the file.

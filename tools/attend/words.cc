@@ -29,6 +29,19 @@ bool has_parameters(LayerKind kind) {
   return kind == LayerKind::kAdditive || kind == LayerKind::kBilinear || kind == LayerKind::kMultiHead;
 }
 
+// Throws unless heads of keys and values divide the heads of queries, and scores have them.
+void check_kv_heads(const LayerWords& layer) {
+  if (!layer.num_kv_heads) return;
+  const std::int64_t heads = layer.num_heads.value_or(1), kv_heads = *layer.num_kv_heads;
+  if (heads % kv_heads != 0) {
+    wrong_usage("--num-kv-heads: " + std::to_string(kv_heads) + ", expected a divisor of --num-heads, " +
+                std::to_string(heads));
+  }
+  if (layer.additive_scoring && kv_heads != heads) {
+    wrong_usage("--num-kv-heads belongs to dot scoring, not to --scoring additive");
+  }
+}
+
 void check_layer_words(const CLI::App& app, const Words& words) {
   const LayerWords& layer = words.layer;
   const LayerKind kind = layer.kind;
@@ -37,6 +50,10 @@ void check_layer_words(const CLI::App& app, const Words& words) {
   check_belongs(app, layer, "--num-heads", multi_head || (no_parameters && !words.inputs.shape.empty()),
                 no_parameters ? "multi-head (dot and gaussian take heads as an axis of their inputs, (B, H, N, D))"
                               : "multi-head");
+  check_belongs(app, layer, "--num-kv-heads", multi_head || (no_parameters && !words.inputs.shape.empty()),
+                no_parameters ? "multi-head (dot and gaussian take heads as an axis of their inputs, (B, HKV, N, D))"
+                              : "multi-head");
+  check_kv_heads(layer);
   check_belongs(app, layer, "--scoring", multi_head, "multi-head");
   check_belongs(app, layer, "--scale", multi_head || kind == LayerKind::kDot || kind == LayerKind::kBilinear,
                 "dot, bilinear and multi-head");
@@ -53,6 +70,9 @@ void check_layer_words(const CLI::App& app, const Words& words) {
 }
 
 void check_input_words(const CLI::App& app, Subcommand subcommand, const Words& words) {
+  if (words.mask.skip_padded_queries && words.inputs.shape.empty() && words.inputs.valid_lens.empty()) {
+    wrong_usage("--skip-padded-queries is of no use without --valid-lens");
+  }
   if (subcommand == Subcommand::kRun) {
     if (has_parameters(words.layer.kind) && words.layer.weights.empty()) {
       wrong_usage("--weights is required: this --layer has parameters");

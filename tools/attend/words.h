@@ -6,8 +6,8 @@
 
 namespace attend::tools {
 
-// Throws wrong usage, naming the word, for: words of another layer, a layer without its weights, inputs twice or not at
-// all, outputs that are no .npy files or the same file.
+// Throws wrong usage, naming the word, for: words of another layer, a layer without its weights, heads that do not
+// divide, inputs twice or not at all, a mask without what it goes by, outputs that are no .npy files or the same file.
 void check_words(const CLI::App& app, Subcommand subcommand, const Words& words);
 
 // Throws wrong usage unless path ends with one of the endings.

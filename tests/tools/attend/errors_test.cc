@@ -66,6 +66,8 @@ TEST_CASE("attend: wrong usage is told with help, exit code 2") {
   const auto run = [&](const std::vector<std::string>& more) { return run_attend(run_words(dir, more)); };
   CHECK(is_wrong_usage(run({"--layer", "cubic"}), "cubic"));
   CHECK(is_wrong_usage(run({"--layer", "multi-head", "--scoring", "cubic"}), "cubic"));
+  CHECK(is_wrong_usage(run({"--causal", "up"}), "--causal: 'up', expected bottom-right or top-left"));
+  CHECK(is_wrong_usage(run({"--skip-padded-queries"}), "--skip-padded-queries is of no use without --valid-lens"));
   CHECK(is_wrong_usage(run({"--threads", "-1"}), "--threads"));
   CHECK(is_wrong_usage(run({"--threads", "many"}), "--threads"));
   CHECK(is_wrong_usage(run({"--layer", "dot", "--keys", ""}), "--keys"));
@@ -80,6 +82,19 @@ TEST_CASE("attend: words of another layer are wrong usage") {
   CHECK(is_wrong_usage(run({"--layer", "gaussian", "--scale", "2"}), "--scale"));
   CHECK(is_wrong_usage(run({"--layer", "dot", "--num-heads", "2"}), "--num-heads"));
   CHECK(is_wrong_usage(run({"--layer", "additive", "--weights", weights, "--num-heads", "2"}), "--num-heads"));
+  CHECK(is_wrong_usage(run({"--num-kv-heads", "1"}), "--num-kv-heads belongs to multi-head: say which with --layer"));
+  CHECK(is_wrong_usage(run({"--layer", "dot", "--num-kv-heads", "1"}), "--num-kv-heads"));
+  CHECK(is_wrong_usage(run({"--layer", "bilinear", "--weights", weights, "--num-kv-heads", "1"}), "--num-kv-heads"));
+  CHECK(is_wrong_usage(run({"--layer", "multi-head", "--weights", weights, "--num-heads", "6", "--num-kv-heads", "4"}),
+                       "--num-kv-heads: 4, expected a divisor of --num-heads, 6"));
+  CHECK(is_wrong_usage(run({"--layer", "multi-head", "--weights", weights, "--num-heads", "6", "--num-kv-heads", "0"}),
+                       "--num-kv-heads"));
+  CHECK(is_wrong_usage(run({"--layer", "multi-head", "--weights", weights, "--num-heads", "6", "--num-kv-heads", "2",
+                            "--scoring", "additive"}),
+                       "--num-kv-heads belongs to dot scoring"));
+  CHECK(is_wrong_usage(
+      run_attend({"plan", "--layer", "dot", "--shape", "2,3,4", "--num-heads", "3", "--num-kv-heads", "2"}),
+      "--num-kv-heads: 2, expected a divisor of --num-heads, 3"));
   CHECK(is_wrong_usage(run({"--layer", "additive", "--weights", weights, "--scale", "2"}), "--scale"));
   CHECK(is_wrong_usage(run({"--layer", "bilinear", "--weights", weights, "--scoring", "dot"}), "--scoring"));
   CHECK(is_wrong_usage(run({"--layer", "dot", "--weights", weights}), "--weights"));
@@ -113,6 +128,24 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(is_error(run({"--keys", k}), "queries have size 4, keys have 6"));
   CHECK(is_error(run({"--valid-lens", lens}), "valid_lens"));
   CHECK(is_error(run({"--valid-lens", k}), "valid lens have sizes (2, 5, 6)"));
+  const std::string per_query =
+      dir.write("m.npy", npy_file("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 3), }\n",
+                                  le32(1) + le32(2) + le32(3) + le32(3) + le32(2) + le32(1)));
+  CHECK(is_error(run({"--valid-lens", per_query, "--skip-padded-queries"}),
+                 "m.npy: valid lens have sizes (2, 3), expected (2): --skip-padded-queries"));
+  const std::string heads = save(dir, "h.npy", counting({2, 6, 3, 4})),
+                    four = save(dir, "h4.npy", counting({2, 4, 3, 4})),
+                    two = save(dir, "h2.npy", counting({2, 2, 3, 4}));
+  const auto on_heads = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"run", "--queries", heads, "--output", dir.path("o.npy")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_attend(words);
+  };
+  CHECK(
+      is_error(on_heads({"--keys", four}), "h4.npy: keys have sizes (2, 4, 3, 4), expected (2, 6 or a divisor, N, D)"));
+  CHECK(is_error(on_heads({"--keys", two, "--values", heads}),
+                 "h.npy: values have sizes (2, 6, 3, 4), expected 2 heads"));
+  CHECK(is_error(on_heads({"--values", two}), "h2.npy: values have sizes (2, 2, 3, 4), expected 6 heads"));
   CHECK(is_error(run({"--layer", "gaussian", "--sigma", "0"}), "sigma"));
   CHECK(is_error(run({"--attention-weights", dir.path("none/w.npy")}), "none/w.npy"));
   std::filesystem::create_directory(dir.path("d.npy"));
@@ -129,7 +162,8 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(is_error(run_attend({"softmax", "--input", rank2, "--output", dir.path("o.npy")}), "input"));
   CHECK(is_error(run_attend({"check", "--shape", "4000000000,4000000000,4,8"}), ""));
   CHECK(dir.read("o.npy") == "old");
-  CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "k.npy", "l.npy", "o.npy", "q.npy", "r.npy"});
+  CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "h.npy", "h2.npy", "h4.npy", "k.npy", "l.npy",
+                                                "m.npy", "o.npy", "q.npy", "r.npy"});
 }
 
 TEST_CASE("attend: an unknown target is an error that lists the available ones") {

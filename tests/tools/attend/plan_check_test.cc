@@ -115,6 +115,88 @@ TEST_CASE("attend check: every layer is within contract on every target") {
   }
 }
 
+TEST_CASE("attend check: masks, heads that share keys and skipped queries are within contract on every target") {
+  const std::vector<std::vector<std::string>> layers = {
+      {"additive"},
+      {"dot"},
+      {"dot", "--concat-queries"},
+      {"dot", "--num-heads", "6", "--num-kv-heads", "2"},
+      {"bilinear"},
+      {"gaussian", "--num-heads", "4", "--num-kv-heads", "1", "--threads", "3"},
+      {"multi-head", "--num-heads", "6", "--num-kv-heads", "3"},
+      {"multi-head", "--num-heads", "6", "--num-kv-heads", "2", "--num-hiddens", "24", "--concat-queries"},
+      {"multi-head", "--num-heads", "4", "--scoring", "additive"}};
+  const std::vector<std::vector<std::string>> masks = {{},
+                                                       {"--causal", "bottom-right"},
+                                                       {"--causal", "top-left"},
+                                                       {"--skip-padded-queries"},
+                                                       {"--causal", "bottom-right", "--skip-padded-queries"}};
+  for (const std::vector<std::string>& layer : layers) {
+    for (const std::vector<std::string>& mask : masks) {
+      for (const char* shape : {"3,7,29,12", "3,29,13,12"}) {
+        std::vector<std::string> words = {"check", "--shape", shape};
+        words.insert(words.end(), mask.begin(), mask.end());
+        words.emplace_back("--layer");
+        words.insert(words.end(), layer.begin(), layer.end());
+        const Finished finished = run_attend(words);
+        INFO(layer.front(), " ", mask.empty() ? "" : mask.front(), " ", std::string(shape), "\n", finished.out);
+        CHECK(finished.err == "");
+        CHECK(finished.exit_code == 0);
+        std::size_t good = 0;
+        for (const std::string& line : lines_of(finished.out)) good += contains(line, "  OK  ");
+        CHECK(good == Target::available().size());
+      }
+    }
+  }
+}
+
+TEST_CASE("attend check: garbage that masks hide changes nothing, not even the bound") {
+  const TempDir dir;
+  Tensor clean = counting({1, 6, 4}), spoiled = clean;
+  for (std::size_t i = 12; i < 24; ++i) spoiled.data[i] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : 1e30f;
+  const std::string q = save(dir, "q.npy", counting({1, 3, 4}));
+  const std::string k = save(dir, "k.npy", clean), bad = save(dir, "bad.npy", spoiled);
+  dir.write("l.npy", std::string("\x93NUMPY\x01\x00\x46\x00", 10) +
+                         "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }            \n" +
+                         std::string("\x03\x00\x00\x00", 4));
+  // Keys 3 to 5 are hidden from three queries top left; as queries, rows 3 to 5 are skipped.
+  const std::vector<std::vector<std::string>> problems = {
+      {"--queries", q, "--causal", "top-left", "--keys"},
+      {"--valid-lens", dir.path("l.npy"), "--skip-padded-queries", "--queries"}};
+  for (const std::vector<std::string>& problem : problems) {
+    std::string first;
+    for (const std::string& file : {k, bad}) {
+      std::vector<std::string> words = {"check", "--layer", "dot"};
+      words.insert(words.end(), problem.begin(), problem.end());
+      words.push_back(file);
+      const Finished finished = run_attend(words);
+      INFO(finished.out, finished.err);
+      CHECK(finished.exit_code == 0);
+      if (first.empty()) first = finished.out;
+      CHECK(finished.out == first);
+    }
+  }
+}
+
+TEST_CASE("attend plan: masks and shared heads are those of the library") {
+  const Shape shape{.batch = 4,
+                    .num_queries = 5,
+                    .num_keys = 60,
+                    .query_size = 16,
+                    .key_size = 16,
+                    .value_size = 8,
+                    .num_heads = 6,
+                    .num_kv_heads = 2};
+  for (const Causal causal : {Causal::kBottomRight, Causal::kTopLeft}) {
+    const Finished finished =
+        run_attend({"plan", "--layer", "dot", "--shape", "4,5,60,16,16,8", "--num-heads", "6", "--num-kv-heads", "2",
+                    "--causal", causal == Causal::kTopLeft ? "top-left" : "bottom-right", "--skip-padded-queries"});
+    CHECK(finished.err == "");
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.out == DotAttention().plan(shape, {.causal = causal, .padding = Padding::kSkipQueries}).explain());
+  }
+}
+
 TEST_CASE("attend check: files, one target, and outputs on request") {
   const TempDir dir;
   const std::string layer = data_path("dates/recurrent.decoder.attention.npz");
