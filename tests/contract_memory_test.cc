@@ -1,5 +1,5 @@
-// What additive attention may hold at a time: a worker no more than its share of L2, a run nothing that grows with
-// M * N * U, which is what the textbook's (M, N, U) tensor does.
+// What attention may hold at a time: a worker no more than its share of L2 and what it packs, a run nothing that grows
+// with M * N * U, which is what the textbook's (M, N, U) tensor does, nor with M * N.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -130,6 +130,33 @@ TEST_CASE("contract: twice the queries, keys or hidden units take at most twice 
         CHECK(static_cast<double>(base) < textbook);
       });
     }
+  }
+}
+
+TEST_CASE("contract: a worker of dot-product attention keeps within 1 MiB beside one key-value head, packed") {
+  struct DotSizes {
+    std::int64_t batch, heads, kv_heads, num_queries, num_keys, size;
+  };
+  for (const DotSizes& s :
+       {DotSizes{1, 12, 12, 512, 512, 64}, DotSizes{1, 32, 8, 2048, 2048, 128}, DotSizes{64, 8, 8, 32, 32, 64},
+        DotSizes{4, 8, 8, 16, 1024, 64}, DotSizes{1, 32, 8, 1, 4096, 128}, DotSizes{8, 32, 8, 1, 1024, 128},
+        DotSizes{1, 8, 1, 1, 100000, 128}, DotSizes{1, 64, 64, 2, 8192, 64}, DotSizes{1, 8, 8, 64, 8192, 512},
+        DotSizes{1, 1, 1, 5000, 5000, 512}}) {
+    for_each_target([&](const Target& target) {
+      for (const int threads : {1, 2, 4}) {
+        INFO("B ", s.batch, " H ", s.heads, " M ", s.num_queries, " N ", s.num_keys, " D ", s.size, ", ", threads);
+        const Plan plan = DotAttention().plan({.batch = s.batch,
+                                               .num_queries = s.num_queries,
+                                               .num_keys = s.num_keys,
+                                               .query_size = s.size,
+                                               .num_heads = s.heads,
+                                               .num_kv_heads = s.kv_heads},
+                                              {.threads = threads, .target = target});
+        const auto packed = static_cast<std::size_t>(2 * (s.num_keys + 64) * s.size) * sizeof(float);
+        const bool packs = plan.path() == "dot/fused";
+        CHECK(worker_bytes(plan, threads) <= (std::size_t{1} << 20) + (packs ? packed : 0));
+      }
+    });
   }
 }
 

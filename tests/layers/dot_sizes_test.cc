@@ -1,0 +1,98 @@
+// Dot products of every head size up to 512, through every path that fits, and of so many keys that groups of queries
+// meet them pass by pass.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/compare.h"
+#include "tests/support/layer_cases.h"
+#include "tests/support/run.h"
+
+namespace attend::tests {
+namespace {
+
+void check_case(const CaseSpec& spec) {
+  const LayerCase c(spec);
+  const reference::Result truth = c.truth();
+  const Bound bound = c.bound(truth);
+  for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+    const RunResult result = run_plan(plan, c.inputs(), with_weights);
+    check_within(result.output, result.attention_weights, truth, bound);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("contract 6: head sizes up to 512, values of other sizes, for one query, a few and many") {
+  for (const std::int64_t size : {1, 6, 48, 63, 80, 96, 127, 128, 200, 256, 511, 512}) {
+    for (const std::int64_t num_queries : {1, 5, 33, 70}) {
+      CAPTURE(size);
+      CAPTURE(num_queries);
+      check_case({.layer = Layer::kDotHeads,
+                  .batch = 1,
+                  .num_queries = num_queries,
+                  .num_keys = 70,
+                  .size = size,
+                  .value_size = 513 - size,
+                  .num_heads = 2,
+                  .seed = 71});
+    }
+  }
+}
+
+TEST_CASE("contract 6: keys and values beyond half of L2 pass groups of queries one after another") {
+  for (const Lens lens : kAllLens) {
+    for (const Causal causal : {Causal::kNone, Causal::kBottomRight}) {
+      CaseSpec spec{.layer = Layer::kDot,
+                    .batch = 1,
+                    .num_queries = 300,
+                    .num_keys = 600,
+                    .size = 512,
+                    .value_size = 500,
+                    .lens = lens,
+                    .seed = 72};
+      spec.causal = causal;
+      check_case(spec);
+    }
+  }
+}
+
+TEST_CASE("contract 8: weights of the fused path are those of the materialised one, and pool the values") {
+  LayerCase c(
+      {.layer = Layer::kDotHeads, .num_queries = 60, .num_keys = 300, .size = 32, .value_size = 32, .seed = 73});
+  const reference::Result truth = c.truth();
+  for_each_target([&](const Target& target) {
+    PlanOptions options{.target = target, .attention_weights = true};
+    for (const char* path : {"dot/fused", "dot/materialised"}) {
+      options.path = path;
+      const RunResult result = run_plan(c.attention.plan(c.shape, options), c.inputs(), true);
+      check_within(result.output, result.attention_weights, truth, c.bound(truth));
+      // Rows sum to 1, or to 0 without a key.
+      for (std::size_t row = 0; row < result.attention_weights.size(); row += 300) {
+        double sum = 0;
+        for (std::size_t j = 0; j < 300; ++j) sum += static_cast<double>(result.attention_weights[row + j]);
+        CHECK((sum == 0 || std::abs(sum - 1) < 1e-6));
+      }
+    }
+  });
+}
+
+TEST_CASE("plan: few queries are read in place, many in tiles; rows of scores too long for L2 are scored twice") {
+  const DotAttention layer;
+  const auto path = [&](std::int64_t queries, std::int64_t keys, bool weights) {
+    return std::string(
+        layer.plan({.num_queries = queries, .num_keys = keys, .query_size = 64}, {.attention_weights = weights})
+            .path());
+  };
+  CHECK(path(1, 4096, false) == "dot/decode");
+  CHECK(path(32, 32, false) == "dot/lanes");
+  CHECK(path(512, 512, false) == "dot/fused");
+  CHECK(path(512, 512, true) == "dot/materialised");
+  CHECK(path(512, 40000, true) == "dot/fused");
+}
+
+}  // namespace attend::tests
