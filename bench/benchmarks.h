@@ -25,6 +25,7 @@ void register_additive_benchmarks();
 void register_dnnl_materialised_benchmarks();
 void register_naive_benchmarks();
 void register_additive_eager_benchmarks();
+void register_planner_benchmarks();
 
 }  // namespace attend::bench
 

@@ -71,6 +71,7 @@ void register_all() {
   register_dnnl_materialised_benchmarks();
   register_naive_benchmarks();
   register_additive_eager_benchmarks();
+  register_planner_benchmarks();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <string>
 
+#include "engine/plan/cost.h"
 #include "engine/plan/planner.h"
 
 namespace attend::detail {
@@ -51,9 +52,11 @@ std::string explain(const PlanImpl& plan, const TierCounts* counts) {
   text += line("workspace", std::to_string(layout.total) + " bytes = " + std::to_string(layout.workers) + " shared + " +
                                 std::to_string(plan.options.threads) + " x " + std::to_string(layout.worker_bytes) +
                                 " per thread; prepared keys take " + std::to_string(plan.prepared.total) + " bytes");
-  text += line("work", rounded(plan.flops) + "FLOP in products" +
-                           (plan.tanhs > 0 ? ", " + rounded(plan.tanhs) + "tanh" : std::string()) + ", " +
-                           rounded(plan.bytes) + "B read and written, all keys valid");
+  const Work work = count_work(plan);
+  text += line("work", rounded(work.score_flops + work.pool_flops + work.projection_flops) + "FLOP in products, " +
+                           rounded(work.exps) + "exp, " +
+                           (work.tanhs > 0 ? rounded(work.tanhs) + "tanh, " : std::string()) +
+                           rounded(work.bytes_read + work.bytes_written) + "B read and written, all keys valid");
   if (counts != nullptr) {
     const auto tiles = [](std::uint64_t n, const char* tier) { return std::to_string(n) + " by " + tier; };
     text += line("tiers", tiles(counts->eight, "eight, ") + tiles(counts->four, "four, ") +

@@ -100,7 +100,10 @@ struct PlanImpl {
   const matmul::Linear* output_map = nullptr;
 
   // Choices.
+  std::vector<std::string> candidates;  // paths that fit, the one that the rules prefer first
   std::string path;
+  // Tiles that the caller or a profile asks for; 0: by the rules.
+  std::size_t wanted_tile_queries = 0, wanted_tile_keys = 0;
   Pooling pooling = Pooling::kFused;
   bool factored = false;  // additive: the factored score, else the rational tanh of every sum
   // A tile of scores. A worker packs a span of keys at a time (a whole number of tiles) and takes it past a group of
@@ -126,11 +129,13 @@ struct PlanImpl {
   bool reads_rows() const { return pooling == Pooling::kLanes || pooling == Pooling::kDecode; }
   // Query heads per key-value head.
   std::int64_t group_heads() const { return num_heads / num_kv_heads; }
+  // Which tiles the path has, that others may be asked for: where queries are lanes or rows of one group, and where
+  // whole rows of scores are kept, there are none.
+  bool has_tile_queries() const { return !reads_rows(); }
+  bool has_tile_keys() const {
+    return pooling == Pooling::kFused || pooling == Pooling::kLanes || layer->score == Score::kAdditive;
+  }
   std::vector<Reason> reasons;
-
-  // Estimated for the full shape, all keys valid.
-  double flops = 0, bytes = 0;
-  double tanhs = 0;  // terms w tanh(a + b) of additive scores, beside the flops
 };
 
 }  // namespace attend::detail

@@ -23,7 +23,7 @@ std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer
   for (const matmul::Linear* map : {plan->query_map, plan->key_map, plan->value_map, plan->output_map}) {
     if (map != nullptr) map->prepare_for(options.threads);
   }
-  estimate_work(*plan);
+  plan->options.profile = nullptr;  // the caller's, and no longer needed
   return plan;
 }
 

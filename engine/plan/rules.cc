@@ -8,6 +8,8 @@
 #include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/kernels/tile_product.h"
+#include "engine/plan/dot_path.h"
+#include "engine/plan/profile.h"
 
 namespace attend::detail {
 namespace {
@@ -37,9 +39,6 @@ constexpr std::size_t kRowStep = 6;
 // Up to this many queries, keys are cut into chunks that workers pool side by side. A chunk of one query and 256 hidden
 // units takes some 20 us, merging it well below one. Chunks are fixed, so that results do not depend on the threads.
 constexpr std::size_t kChunkQueries = 32, kChunkKeys = 1024;
-// Rows of queries that share a key-value head: up to this many are read against keys and values in the order of memory,
-// up to that many become lanes. bench: planner/*.
-constexpr std::size_t kDecodeRows = 8, kMostLanes = 64, kFewLanes = 32;
 // Keys of a step of lanes. bench: query_lanes/*.
 constexpr std::size_t kLanesTileKeys = 128;
 // Bytes of keys and values of all heads that one worker reads before results are merged.
@@ -84,62 +83,93 @@ std::vector<Candidate> candidates(const PlanImpl& plan) {
     all = {rows_fit ? materialised : fused, rows_fit ? fused : materialised};
     return all;
   }
-  // Gaussian scores need the norms that packing appends.
-  const std::size_t rows = group_rows(plan);
-  const bool is_product = plan.layer->score == Score::kDot;
-  if (is_product && rows <= kDecodeRows) all.push_back({"dot/decode", Pooling::kDecode, false});
-  if (is_product && rows <= kFewLanes) all.push_back({"dot/lanes", Pooling::kLanes, false});
-  all.push_back(fused);
-  if (is_product && rows > kFewLanes && rows <= kMostLanes) all.push_back({"dot/lanes", Pooling::kLanes, false});
-  all.push_back(materialised);
+  for (const Candidate& each : {Candidate{"dot/decode", Pooling::kDecode, false},
+                                Candidate{"dot/lanes", Pooling::kLanes, false}, fused, materialised}) {
+    if (dot_path_fits(plan, each.pooling)) all.push_back(each);
+  }
+  const Pooling preferred = preferred_dot_path(plan);
+  std::stable_partition(all.begin(), all.end(), [&](const Candidate& each) { return each.pooling == preferred; });
   return all;
 }
 
 std::string why_first(const PlanImpl& plan, const Candidate& first) {
-  const std::size_t sharing = group_rows(plan);
-  const std::string rows =
-      count_text(sharing, "query row") + (sharing == 1 ? " meets" : " share") + " each key-value head";
+  const bool additive = plan.layer->score == Score::kAdditive;
+  if (!additive && !plan.options.attention_weights) return why_preferred(plan, first.pooling);
   std::string why;
-  switch (first.pooling) {
-    case Pooling::kDecode:
-      return rows + ": reading keys and values once, in the order of memory, takes all the time";
-    case Pooling::kLanes:
-      return rows + ": they fill the lanes, and packing keys and values would take longer than using them";
-    case Pooling::kFused:
-      why =
-          plan.options.attention_weights
-              ? "rows of scores exceed " + std::to_string(kMaterialisedBytes / 1024) +
-                    " KiB, so attention_weights are scored again once their sums are known"
-              : std::string("attention_weights are not asked for, so scores live one tile at a time (online softmax)");
-      break;
-    case Pooling::kMaterialised:
-      why =
-          "attention_weights are asked for, so each row's weights exist anyway and pool the values from where they lie";
-      break;
+  if (first.pooling == Pooling::kMaterialised) {
+    why = "attention_weights are asked for, so each row's weights exist anyway and pool the values from where they lie";
+  } else if (plan.options.attention_weights) {
+    why = "rows of scores exceed " + std::to_string(kMaterialisedBytes / 1024) +
+          " KiB, so attention_weights are scored again once their sums are known";
+  } else {
+    why = "attention_weights are not asked for, so scores live one tile at a time (online softmax)";
   }
-  if (plan.layer->score != Score::kAdditive) return why;
+  if (!additive) return why;
   return why + "; tanh from exponentials taken once per query and key, several terms per division";
 }
 
+const Candidate* find_path(const std::vector<Candidate>& fit, const std::string& path) {
+  const auto place = std::find_if(fit.begin(), fit.end(), [&](const Candidate& c) { return c.path == path; });
+  return place == fit.end() ? nullptr : &*place;
+}
+
+// What was asked for, else what a profile has for exactly this problem, else what the rules say.
 void choose_path(PlanImpl& plan) {
+  const PlanOptions& options = plan.options;
   const std::vector<Candidate> fit = candidates(plan);
   std::string names;
-  for (const Candidate& candidate : fit) names += (names.empty() ? "" : ", ") + candidate.path;
-  const std::string& forced = plan.options.path;
+  for (const Candidate& candidate : fit) {
+    names += (names.empty() ? "" : ", ") + candidate.path;
+    plan.candidates.push_back(candidate.path);
+  }
+  plan.wanted_tile_queries = to_size(options.tile_queries);
+  plan.wanted_tile_keys = to_size(options.tile_keys);
   const Candidate* chosen = &fit.front();
-  if (!forced.empty()) {
-    const auto place = std::find_if(fit.begin(), fit.end(), [&](const Candidate& c) { return c.path == forced; });
-    if (place == fit.end()) {
-      fail("path is \"", forced, "\", expected one ",
-           plan.options.attention_weights ? "that returns attention_weights: " : "of: ", names);
+  std::string why = why_first(plan, *chosen);
+  const ProfileEntry* measured =
+      options.profile == nullptr || !options.path.empty() ? nullptr : options.profile->find(problem_text(plan));
+  if (!options.path.empty()) {
+    chosen = find_path(fit, options.path);
+    if (chosen == nullptr) {
+      fail("path is \"", options.path, "\", expected one ",
+           options.attention_weights ? "that returns attention_weights: " : "of: ", names);
     }
-    chosen = &*place;
+    why = "asked for";
+  } else if (measured != nullptr && find_path(fit, measured->path) != nullptr) {
+    chosen = find_path(fit, measured->path);
+    if (options.tile_queries == 0) plan.wanted_tile_queries = to_size(measured->tile_queries);
+    if (options.tile_keys == 0) plan.wanted_tile_keys = to_size(measured->tile_keys);
+    why = "by the profile, " + microseconds_text(measured->microseconds) + " us when tuned";
+  } else if (measured != nullptr) {
+    why += "; the profile's " + measured->path + " is not among the candidates";
   }
   plan.path = chosen->path;
   plan.pooling = chosen->pooling;
   plan.factored = chosen->factored;
-  const std::string why = forced.empty() ? why_first(plan, *chosen) : "asked for";
   plan.reasons.push_back({"path", plan.path + ": " + why + " (candidates: " + names + ")"});
+}
+
+// What the caller asks for must fit; a profile's tiles that the path does not have are passed over.
+void check_tiles(PlanImpl& plan) {
+  const PlanOptions& options = plan.options;
+  const auto check = [&](const char* name, std::int64_t tile, const std::string& fault, bool has) {
+    if (!fault.empty()) fail(name, " is ", tile, fault);
+    if (tile != 0 && !has) fail(name, " is ", tile, ", expected 0: path ", plan.path, " has no such tiles");
+  };
+  check("tile_queries", options.tile_queries, tile_queries_fault(options.tile_queries), plan.has_tile_queries());
+  check("tile_keys", options.tile_keys, tile_keys_fault(options.tile_keys), plan.has_tile_keys());
+  if (!plan.has_tile_queries()) plan.wanted_tile_queries = 0;
+  if (!plan.has_tile_keys()) plan.wanted_tile_keys = 0;
+}
+
+// What is wanted, or what the rules say.
+std::size_t wanted_or(std::size_t wanted, std::size_t by_rules) { return wanted > 0 ? wanted : by_rules; }
+
+// For the reason of tiles.
+std::string who_wants(const PlanImpl& plan) {
+  const PlanOptions& options = plan.options;
+  if (plan.wanted_tile_queries == 0 && plan.wanted_tile_keys == 0) return "";
+  return options.tile_queries > 0 || options.tile_keys > 0 ? "asked for; " : "by the profile; ";
 }
 
 // The largest multiple of step that fits into bytes, at least step.
@@ -150,6 +180,7 @@ std::size_t fit(std::size_t bytes, std::size_t bytes_each, std::size_t step) {
 // Keys of an additive span: a power of two, so that spans divide chunks and levels; whole panels at the least.
 std::size_t additive_span(const PlanImpl& plan) {
   const std::size_t most_columns = std::max({to_size(plan.score_size), plan.padded_values, std::size_t{1}});
+  if (plan.wanted_tile_keys > 0) return std::min(plan.wanted_tile_keys, plan.key_capacity);
   std::size_t span = kTileKeys;
   while (span > plan.kernels->pack.panel_width && span * most_columns * sizeof(float) > kSpanBytes) span /= 2;
   return std::min(span, plan.key_capacity);
@@ -172,10 +203,10 @@ void choose_sizes(PlanImpl& plan) {
 void choose_lanes(PlanImpl& plan) {
   plan.group_queries = round_up(group_rows(plan), plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
-  plan.tile_keys = std::min(plan.key_capacity, kLanesTileKeys);
+  plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
   plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
   plan.reasons.push_back({"tiles", std::to_string(plan.group_queries) + " lanes x " + std::to_string(plan.tile_keys) +
-                                       " keys, whose scores stay in L1"});
+                                       " keys, " + who_wants(plan) + "whose scores stay in L1"});
 }
 
 void choose_decoding(PlanImpl& plan) {
@@ -202,15 +233,18 @@ void choose_tiles(PlanImpl& plan) {
   plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel && !chunked ? 2 : 1;
   std::string why;
   if (fused) {
-    plan.tile_queries = std::min(queries, most_queries);
-    plan.tile_keys = additive ? additive_span(plan) : std::min(plan.key_capacity, round_up(kDotTileKeys, panel));
+    plan.tile_queries = std::min(queries, wanted_or(plan.wanted_tile_queries, most_queries));
+    plan.tile_keys = additive
+                         ? additive_span(plan)
+                         : std::min(plan.key_capacity, round_up(wanted_or(plan.wanted_tile_keys, kDotTileKeys), panel));
     why = plan.tile_keys < plan.key_capacity
               ? std::string(additive ? "scores of a tile stay in L2" : "scores of a tile stay in L1") +
                     ", sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
               : "all keys fit one tile";
   } else {
     const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kRowStep * kRowStep;
-    plan.tile_queries = std::min(queries, std::clamp(rows, kRowStep, most_queries));
+    plan.tile_queries =
+        std::min(queries, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kRowStep, most_queries)));
     plan.tile_keys = additive ? additive_span(plan) : plan.key_capacity;
     why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
           std::to_string(kRowStep);
@@ -230,7 +264,7 @@ void choose_tiles(PlanImpl& plan) {
                                   round_up(queries, plan.tile_queries));
   }
   plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
-                                       " keys, panels of " + std::to_string(panel) + ": " + why});
+                                       " keys, panels of " + std::to_string(panel) + ": " + who_wants(plan) + why});
   if (plan.group_queries > plan.tile_queries) {
     plan.reasons.push_back({"group", std::to_string(plan.group_queries) + " queries pass " +
                                          std::to_string(plan.pass_keys) +
@@ -303,6 +337,7 @@ void check_tier_options(const PlanImpl& plan) {
 
 void apply_rules(PlanImpl& plan) {
   choose_path(plan);
+  check_tiles(plan);
   check_tier_options(plan);
   choose_sizes(plan);
   if (plan.pooling == Pooling::kLanes) {
@@ -323,27 +358,6 @@ void apply_rules(PlanImpl& plan) {
   map_reason(plan.key_map, "key map");
   map_reason(plan.value_map, "value map");
   map_reason(plan.output_map, "output map");
-}
-
-void estimate_work(PlanImpl& plan) {
-  const double batch = static_cast<double>(plan.shape.batch), m = static_cast<double>(plan.shape.num_queries);
-  const double n = static_cast<double>(plan.shape.num_keys), heads = static_cast<double>(plan.num_heads);
-  const double d = static_cast<double>(plan.score_size), dv = static_cast<double>(plan.head_value_size);
-  const double floats_in = batch * (m * static_cast<double>(plan.shape.query_size) +
-                                    n * static_cast<double>(plan.shape.key_size + plan.shape.value_size));
-  const double weights = plan.options.attention_weights ? batch * (plan.layer->is_multi_head ? heads : 1) * m * n : 0;
-  plan.bytes = 4 * (floats_in + batch * m * static_cast<double>(plan.output_size) + weights);
-  plan.flops = 2 * batch * heads * m * n * dv;
-  if (plan.layer->score != Score::kAdditive) plan.flops += 2 * batch * heads * m * n * d;
-  const auto add_map = [&](const matmul::Linear* map, double rows) {
-    if (map != nullptr)
-      plan.flops += 2 * rows * static_cast<double>(map->in_size()) * static_cast<double>(map->out_size());
-  };
-  add_map(plan.query_map, batch * m);
-  add_map(plan.key_map, batch * n);
-  add_map(plan.value_map, batch * n);
-  add_map(plan.output_map, batch * m);
-  plan.tanhs = plan.layer->score == Score::kAdditive ? batch * heads * m * n * d : 0;
 }
 
 }  // namespace attend::detail

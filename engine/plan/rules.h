@@ -9,9 +9,6 @@ namespace attend::detail {
 // path that does not fit.
 void apply_rules(PlanImpl& plan);
 
-// For explain().
-void estimate_work(PlanImpl& plan);
-
 }  // namespace attend::detail
 
 #endif  // ATTEND_PLAN_RULES_H_

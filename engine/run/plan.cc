@@ -128,6 +128,7 @@ std::string Plan::explain(const Workspace& after_run) const {
   return detail::explain(*impl_, &counts);
 }
 std::string Plan::explain() const { return detail::explain(*impl_, nullptr); }
+std::span<const std::string> Plan::candidates() const noexcept { return impl_->candidates; }
 std::string_view Plan::path() const noexcept { return impl_->path; }
 std::string_view Plan::target_name() const noexcept { return impl_->kernels->name; }
 std::size_t Plan::workspace_bytes() const noexcept { return impl_->layout.total; }

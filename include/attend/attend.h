@@ -7,6 +7,7 @@
 #include "attend/layers.h"
 #include "attend/masked_softmax.h"
 #include "attend/plan.h"
+#include "attend/planner.h"
 #include "attend/reference.h"
 #include "attend/target.h"
 #include "attend/tensor.h"

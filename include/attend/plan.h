@@ -79,6 +79,10 @@ struct TierCounts {
   std::uint64_t eight = 0, four = 0, two = 0, one = 0, rational = 0;
 };
 
+struct Machine;  // attend/planner.h
+struct Cost;
+class Profile;
+
 struct PlanOptions {
   // The most tasks a run may use at once. It sizes the workspace and never changes a result: the same bits for any
   // number.
@@ -96,6 +100,14 @@ struct PlanOptions {
   // Empty: the planner's rules choose. Otherwise one of the names that explain() prints as candidates, such as
   // "dot/fused": for tests and measurements. An unknown or unfit name is an Error that lists the fit ones.
   std::string path{};
+  // 0: the rules choose. Otherwise the queries of a tile, 1 to 1024 (paths fused and materialised), and its keys, a
+  // power of two from 128 to 1024 (paths fused and dot/lanes, and additive materialised); a problem with fewer has
+  // smaller tiles. A tile that the path does not have is an Error.
+  std::int64_t tile_queries = 0, tile_keys = 0;
+  // Choices that were measured (attend/planner.h). An entry for exactly this problem overrides the rules; path,
+  // tile_queries and tile_keys override the entry. Looked at while planning only. Entries are for one number of
+  // threads: with a profile, and only then, threads may change the path and so the last bits of results.
+  const Profile* profile = nullptr;
   // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones.
   bool prepared_keys = false;
   // Path additive/factored. A tier for every tile, for tests: results are wrong where the ranges exceed it.
@@ -190,6 +202,10 @@ class Plan {
   std::string explain(const Workspace& after_run) const;
   // Those counts. Error likewise. Not specified for a workspace that no run of this plan has used.
   TierCounts tier_counts(const Workspace& after_run) const;
+  // What a run of the whole shape takes on a machine (attend/planner.h). Thread-safe.
+  Cost cost(const Machine& machine) const;
+  // The paths that fit the problem, the one that the rules prefer first.
+  std::span<const std::string> candidates() const noexcept;
   // The chosen path, such as "additive/factored" or "dot/fused".
   std::string_view path() const noexcept;
   // The instruction set the kernels run on, such as "AVX3".
@@ -206,6 +222,7 @@ class Plan {
 
  private:
   friend class PreparedKeys;
+  friend class Planner;
   void add_keys(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace, Executor& executor,
                 bool append) const;
 

@@ -1,6 +1,7 @@
-// attend plan: what a run would do, and why. Reads no data but the weights.
+// attend plan: what a run would do, why, and how long that takes. Reads no data but the weights.
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -8,30 +9,42 @@
 #include "tools/attend/console.h"
 #include "tools/attend/options.h"
 #include "tools/attend/problem.h"
+#include "tools/attend/tune.h"
 
 namespace attend::tools {
 namespace {
 
-void explain_plan(const Words& words) {
+Plan make_plan(Problem& problem, const TuneWords& tune_words) {
+  if (tune_words.tune) return tune(problem, tune_words);
+  const std::optional<Profile> profile = load_profile(tune_words);
+  problem.options.profile = profile ? &*profile : nullptr;
+  Plan plan = problem.layer.attention.plan(problem.shape, problem.options);
+  problem.options.profile = nullptr;
+  return plan;
+}
+
+void explain_plan(const Words& words, const TuneWords& tune_words) {
   io::Notices notices;
-  const Problem problem = prepare(words, notices);
-  const Plan plan = problem.layer.attention.plan(problem.shape, problem.options);
+  Problem problem = prepare(words, notices);
+  const Plan plan = make_plan(problem, tune_words);
   print_notes(notices);
-  const std::string text = plan.explain();
-  std::cout << text << (text.ends_with('\n') ? "" : "\n");
+  std::cout << plan.explain() << timing_text(plan, tune_words);
 }
 
 }  // namespace
 
 Command add_plan(CLI::App& app) {
   const auto words = std::make_shared<Words>();
+  const auto tune_words = std::make_shared<TuneWords>();
   CLI::App* parser =
-      app.add_subcommand("plan", "Says what a run would do and why: path, tiles, target, workspace, work.");
+      app.add_subcommand("plan", "Says what a run would do and why: path, tiles, target, workspace, time.");
   add_words(*parser, Subcommand::kPlan, *words);
+  add_tune_words(*parser, Subcommand::kPlan, *tune_words);
   parser->footer(
       "Takes the words of run. Of the inputs only the sizes are read.\n\n"
-      "Example:\n  attend plan --layer dot --shape 8,128,128,64 --attention-weights --threads 4");
-  return {parser, [words] { explain_plan(*words); }};
+      "Example:\n  attend plan --layer dot --shape 8,128,128,64 --attention-weights --threads 4\n"
+      "  attend plan --layer dot --shape 1,16,1024,64 --num-heads 8 --tune --profile tuned.txt");
+  return {parser, [words, tune_words] { explain_plan(*words, *tune_words); }};
 }
 
 }  // namespace attend::tools

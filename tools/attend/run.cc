@@ -2,6 +2,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@
 #include "tools/attend/outputs.h"
 #include "tools/attend/problem.h"
 #include "tools/attend/progress.h"
+#include "tools/attend/tune.h"
 
 namespace attend::tools {
 namespace {
@@ -60,11 +62,13 @@ std::string summary(const Problem& problem, const Plan& plan, const Data& data, 
          sizes_text("attention_weights", results.attention_weights);
 }
 
-void run_layer(const Words& words) {
+void run_layer(const Words& words, const TuneWords& tune_words) {
   check_writable(words.outputs.output);
   check_writable(words.outputs.attention_weights);
   io::Notices notices;
-  const Problem problem = prepare(words, notices);
+  Problem problem = prepare(words, notices);
+  const std::optional<Profile> profile = load_profile(tune_words);
+  if (profile) problem.options.profile = &*profile;
   const Plan plan = make_plan(problem, words.explain);
   const Data data = read_data(words.inputs, notices);
   print_notes(notices);
@@ -82,8 +86,10 @@ void run_layer(const Words& words) {
 
 Command add_run(CLI::App& app) {
   const auto words = std::make_shared<Words>();
+  const auto tune_words = std::make_shared<TuneWords>();
   CLI::App* parser = app.add_subcommand("run", "Runs a layer on files and writes its output and attention weights.");
   add_words(*parser, Subcommand::kRun, *words);
+  add_tune_words(*parser, Subcommand::kRun, *tune_words);
   parser->add_flag("--quiet", words->quiet, "No summary on stdout.");
   parser->add_flag("--explain", words->explain, "Print the plan, its reasons, and an additive score's tiles per tier.");
   parser->footer(
@@ -92,7 +98,7 @@ Command add_run(CLI::App& app) {
       "  attend run --layer multi-head --num-heads 4 --weights model.safetensors \\\n"
       "      --prefix encoder.layers.0.self_attn. --queries x.npz:queries --valid-lens x.npz:valid_lens \\\n"
       "      --output out.npy --attention-weights weights.npy");
-  return {parser, [words] { run_layer(*words); }};
+  return {parser, [words, tune_words] { run_layer(*words, *tune_words); }};
 }
 
 }  // namespace attend::tools

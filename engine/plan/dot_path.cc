@@ -1,0 +1,137 @@
+// Three ways to pool, three prices. dot/decode reads keys and values once, each query row paying for sums across lanes.
+// dot/lanes pays for whole vectors of query rows, full or not, and reads keys and values where they lie. dot/fused
+// computes at the rate of dense products, but first packs keys and values, which costs as much as some dozens of rows
+// do; prepared keys are packed already. All thresholds: bench planner/*, on AVX3, AVX2 and SSE4.
+#include "engine/plan/dot_path.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/checked.h"
+
+namespace attend::detail {
+namespace {
+
+// The most rows that are offered to a path, preferred or not.
+constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
+// Vectors of lanes that beat the fused tiles where keys come from beyond L2. Where packing pads keys or values to whole
+// panels and a fifth or more of the fused tiles' work is on padding, twice as many: sizes 32, 80 and 96, or 48 keys,
+// where panels have 64 columns. Where keys and values are packed from L2 into L2, fewer, and only full ones.
+constexpr double kVectors = 8, kVectorsBesidePadding = 16, kPadding = 1.2;
+constexpr double kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.87;
+// Lanes from which on vectors are wide: lanes then outrun the fused tiles, which is hardly so on AVX2.
+constexpr double kWideLanes = 16;
+// Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB.
+constexpr double kCachedBytes = 2 * 1024 * 1024;
+
+double to_double(std::int64_t n) { return static_cast<double>(n); }
+
+// Query rows that share a key-value head.
+double group_rows(const PlanImpl& plan) {
+  return to_double(std::max<std::int64_t>(plan.shape.num_queries * plan.group_heads(), 1));
+}
+
+double lanes_of(const PlanImpl& plan) { return static_cast<double>(plan.kernels->query_lanes.lanes); }
+
+double key_value_bytes(const PlanImpl& plan) {
+  return 4 * to_double(plan.shape.batch * plan.num_kv_heads) * to_double(plan.shape.num_keys) *
+         to_double(plan.score_size + plan.head_value_size);
+}
+
+bool is_wide(const PlanImpl& plan) { return lanes_of(plan) >= kWideLanes; }
+
+// Packed columns for each that is needed.
+double padding(const PlanImpl& plan, std::int64_t columns) {
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(columns, 1));
+  return static_cast<double>(round_up(size, plan.kernels->pack.panel_width)) / static_cast<double>(size);
+}
+bool pads_values(const PlanImpl& plan) { return is_wide(plan) && padding(plan, plan.head_value_size) >= kPadding; }
+bool pads(const PlanImpl& plan) {
+  return pads_values(plan) || (is_wide(plan) && padding(plan, plan.shape.num_keys) >= kPadding);
+}
+
+// Of the lanes that work.
+double full_share(const PlanImpl& plan) {
+  const double vectors = std::ceil(group_rows(plan) / lanes_of(plan));
+  return group_rows(plan) / (vectors * lanes_of(plan));
+}
+
+// Rows up to which sums across lanes cost less than vectors of rows: the more rows, the longer the rows of keys and the
+// less of the values is padding; the fewer, the narrower vectors are. Crossings on AVX3: 5, 9, 9 and 13 rows for sizes
+// 32, 64, 96 and 128; on AVX2 4, 5, - and 7; on SSE4 7, where more than 4 rows take two vectors. Where keys come from
+// beyond L2 that takes longer than either, and is done best in the order of memory.
+double most_decode_rows(const PlanImpl& plan) {
+  const double lanes = lanes_of(plan), size = to_double(plan.score_size);
+  const bool wide = is_wide(plan);
+  double most =
+      wide ? std::clamp(size / padding(plan, plan.head_value_size) / 8, 5.0, 12.0) : std::clamp(size / 20, 4.0, 6.0);
+  if (key_value_bytes(plan) > kCachedBytes) most = wide ? std::max(most + 2, 8.0) : 6;
+  return most < lanes ? most : std::max(most, 7.0);
+}
+
+// What lanes do for each (query, key) pair that a mask leaves: they work through all keys that any row sees, and twice
+// through those that some row does not. Lengths per query are taken as uniform in 0..N.
+double lanes_overwork(const PlanImpl& plan) {
+  if (plan.options.valid_lens == ValidLens::kPerQuery) return 4;
+  if (plan.options.causal == Causal::kNone) return 1;
+  const double m = to_double(plan.shape.num_queries), n = to_double(plan.shape.num_keys);
+  const bool bottom_right = plan.options.causal == Causal::kBottomRight;
+  const double longest = bottom_right ? n : std::min(m, n);
+  const double shortest = bottom_right ? std::max(n - m + 1, 0.0) : std::min(1.0, n);
+  return (2 * longest - shortest) / std::max((longest + shortest) / 2, 1.0);
+}
+
+bool lanes_pay(const PlanImpl& plan) {
+  const double rows = group_rows(plan), lanes = lanes_of(plan);
+  const double most = lanes * (pads(plan) ? kVectorsBesidePadding : kVectors);
+  if (rows * lanes_overwork(plan) > most) return false;
+  if (rows <= lanes || pads(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
+  // 20 rows fill two vectors of 16 lanes no better than 32 do: 51 us, where the fused tiles take 43 and 69 us (4 heads
+  // of 256 keys of size 64).
+  return full_share(plan) >= kFull && rows <= lanes * (is_wide(plan) ? kCachedVectors : kCachedNarrowVectors);
+}
+
+}  // namespace
+
+bool dot_path_fits(const PlanImpl& plan, Pooling pooling) {
+  const double rows = group_rows(plan);
+  // Gaussian scores need the norms that packing appends.
+  const bool is_product = plan.layer->score == Score::kDot;
+  switch (pooling) {
+    case Pooling::kDecode:
+      return is_product && rows <= kMostDecodeRows;
+    case Pooling::kLanes:
+      return is_product && rows <= std::max(kMostLanesRows, kMostVectors * lanes_of(plan));
+    case Pooling::kFused:
+    case Pooling::kMaterialised:
+      break;
+  }
+  return true;
+}
+
+Pooling preferred_dot_path(const PlanImpl& plan) {
+  // Prepared keys do not count, though packed ones would be used fastest (14 against 27 us by dot/decode, 8 queries, 4
+  // heads, 256 keys of size 64): a plan for prepared keys gives the bits of one for keys. Who wants the 14 asks for the
+  // path dot/fused.
+  if (dot_path_fits(plan, Pooling::kDecode) && group_rows(plan) <= most_decode_rows(plan)) return Pooling::kDecode;
+  return dot_path_fits(plan, Pooling::kLanes) && lanes_pay(plan) ? Pooling::kLanes : Pooling::kFused;
+}
+
+std::string why_preferred(const PlanImpl& plan, Pooling pooling) {
+  const auto count = static_cast<std::int64_t>(group_rows(plan));
+  const std::string rows = count == 1 ? "1 query row meets each key-value head"
+                                      : std::to_string(count) + " query rows share each key-value head";
+  switch (pooling) {
+    case Pooling::kDecode:
+      return rows + ": reading keys and values once, in the order of memory, takes all the time";
+    case Pooling::kLanes:
+      return rows + ": they fill the lanes, and packing keys and values would take longer than using them";
+    case Pooling::kFused:
+      return rows + ", enough to be worth packing keys and values for online softmax";
+    case Pooling::kMaterialised:
+      break;
+  }
+  return rows;
+}
+
+}  // namespace attend::detail

@@ -1,0 +1,20 @@
+// Which of the paths of a dot product without attention weights: facts in, a path and its reason out. For rules.cc.
+#ifndef ATTEND_PLAN_DOT_PATH_H_
+#define ATTEND_PLAN_DOT_PATH_H_
+
+#include <string>
+
+#include "engine/plan/plan_impl.h"
+
+namespace attend::detail {
+
+// Whether the path can serve the problem, as fast or not; few enough rows, that is, for kDecode and kLanes.
+bool dot_path_fits(const PlanImpl& plan, Pooling pooling);
+
+// The one that the measurements speak for, and why. Facts and kernels must be established.
+Pooling preferred_dot_path(const PlanImpl& plan);
+std::string why_preferred(const PlanImpl& plan, Pooling pooling);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_PLAN_DOT_PATH_H_

@@ -1,0 +1,291 @@
+// Planner::tune and measure: plans run on generated data, taking turns.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attend/planner.h"
+#include "attend/tensor.h"
+#include "engine/base/checked.h"
+#include "engine/base/message.h"
+#include "engine/plan/plan_impl.h"
+#include "engine/plan/profile.h"
+
+namespace attend {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A sample is long beside what the clock resolves and short beside what disturbs it.
+constexpr double kSampleSeconds = 300e-6;
+constexpr int kLeastRounds = 3, kMostRounds = 100;
+// After the first rounds, only those within this factor of the best are measured on.
+constexpr double kHopeless = 1.3;
+// What another choice must be faster by, lest noise decides.
+constexpr double kWorthIt = 1.02;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// splitmix64: Steele, Lea, Flood 2014.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t bits() {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  // Of mean 0 and deviation 1, nearly normal: the sum of four uniform ones of 16 bits.
+  float normal() {
+    const std::uint64_t z = bits();
+    std::uint64_t sum = 0;
+    for (unsigned shift = 0; shift < 64; shift += 16) sum += (z >> shift) & 0xFFFF;
+    return (static_cast<float>(sum) * 0x1p-16f - 2.0f) * 1.7320508f;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+Tensor normal_rows(Random& random, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+  const std::size_t count = checked_multiply(
+      checked_multiply(static_cast<std::size_t>(batch), static_cast<std::size_t>(rows), "generated data"),
+      static_cast<std::size_t>(columns), "generated data");
+  Tensor tensor{{batch, rows, columns}, std::vector<float>(count)};
+  for (float& x : tensor.data) x = random.normal();
+  return tensor;
+}
+
+// Inputs and outputs of one problem, which all of its candidates share.
+class Data {
+ public:
+  Data(const detail::PlanImpl& plan, std::uint64_t seed)
+      : heads_(plan.shape.num_heads), kv_heads_(plan.shape.num_kv_heads > 0 ? plan.shape.num_kv_heads : heads_) {
+    const Shape& s = plan.shape;
+    Random random(seed);
+    queries_ = normal_rows(random, s.batch, s.num_queries, heads_ * s.query_size);
+    keys_ = normal_rows(random, s.batch, s.num_keys, kv_heads_ * s.key_size);
+    values_ = normal_rows(random, s.batch, s.num_keys, kv_heads_ * s.value_size);
+    const bool per_query = plan.options.valid_lens == ValidLens::kPerQuery;
+    if (per_query || plan.options.valid_lens == ValidLens::kPerBatch) {
+      lens_.sizes = {s.batch};
+      if (per_query) lens_.sizes.push_back(s.num_queries);
+      lens_.data.resize(static_cast<std::size_t>(s.batch * (per_query ? s.num_queries : 1)));
+      for (std::int32_t& len : lens_.data) {
+        const auto most = static_cast<std::uint64_t>(s.num_keys);
+        len = most == 0 ? 0 : 1 + static_cast<std::int32_t>(random.bits() % most);
+      }
+    }
+    const std::int64_t columns = heads_ * plan.output_size;
+    output_.sizes = {s.batch, s.num_queries, columns};
+    output_.data.resize(static_cast<std::size_t>(s.batch * s.num_queries * columns));
+    if (plan.options.attention_weights) {
+      weights_.sizes = {s.batch, s.num_queries, s.num_keys};
+      if (plan.layer->is_multi_head || heads_ > 1) weights_.sizes.insert(weights_.sizes.begin() + 1, plan.num_heads);
+      std::size_t count = 1;
+      for (const std::int64_t size : weights_.sizes) {
+        count = checked_multiply(count, static_cast<std::size_t>(size), "generated data");
+      }
+      weights_.data.resize(count);
+    }
+  }
+
+  Inputs inputs() const {
+    Inputs in{.queries = split(queries_.view(), heads_),
+              .keys = split(keys_.view(), kv_heads_),
+              .values = split(values_.view(), kv_heads_),
+              .valid_lens = {}};
+    if (!lens_.sizes.empty()) in.valid_lens = lens_.view();
+    return in;
+  }
+  Outputs outputs() {
+    Outputs out{.output = split(output_.view(), heads_), .attention_weights = {}};
+    if (!weights_.sizes.empty()) out.attention_weights = weights_.view();
+    return out;
+  }
+
+ private:
+  template <class T>
+  TensorView<T> split(const TensorView<T>& view, std::int64_t heads) const {
+    return heads_ > 1 ? split_heads(view, heads) : view;
+  }
+
+  std::int64_t heads_, kv_heads_;
+  Tensor queries_, keys_, values_, output_, weights_;
+  LengthsTensor lens_;
+};
+
+// A plan with all that a run of it needs, and how long its runs took.
+class Subject {
+ public:
+  Subject(Plan plan, bool prepared_keys, Data& data)
+      : plan_(std::move(plan)), workspace_(plan_), in_(data.inputs()), out_(data.outputs()) {
+    if (!prepared_keys) return;
+    prepared_ = std::make_unique<PreparedKeys>(plan_);
+    plan_.prepare({.keys = in_.keys, .values = in_.values, .valid_lens = in_.valid_lens}, *prepared_, workspace_);
+    in_ = {.queries = in_.queries, .keys = {}, .values = {}, .valid_lens = {}, .prepared = prepared_.get()};
+  }
+
+  void sample(Executor& executor) {
+    if (runs_ == 0) {  // the first run warms up, the second says how many make a sample
+      plan_.run(in_, out_, workspace_, executor);
+      runs_ = 1;
+      const double one = timed(executor);
+      runs_ = std::max(1, static_cast<int>(std::ceil(kSampleSeconds / std::max(one, 1e-9))));
+    }
+    samples_.push_back(timed(executor));
+  }
+
+  const Plan& plan() const { return plan_; }
+  double least() const { return *std::min_element(samples_.begin(), samples_.end()); }
+  double median() const {
+    std::vector<double> sorted = samples_;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return *middle;
+  }
+
+ private:
+  double timed(Executor& executor) {
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < runs_; ++i) plan_.run(in_, out_, workspace_, executor);
+    return seconds_since(start) / runs_;
+  }
+
+  Plan plan_;
+  Workspace workspace_;
+  Inputs in_;
+  Outputs out_;
+  std::unique_ptr<PreparedKeys> prepared_;
+  int runs_ = 0;
+  std::vector<double> samples_;
+};
+
+// Whom the caller gave, or a pool of the threads that the plan is for.
+class Workers {
+ public:
+  Workers(Executor* given, int threads) : given_(given) {
+    if (given_ == nullptr && threads > 1) pool_.emplace(threads);
+  }
+  Executor& executor() {
+    if (given_ != nullptr) return *given_;
+    if (pool_) return *pool_;
+    return serial_;
+  }
+
+ private:
+  Executor* given_;
+  SerialExecutor serial_;
+  std::optional<ThreadPool> pool_;
+};
+
+// All take turns until the time is over; those without hope drop out, but never the first.
+void measure_in_turns(std::vector<Subject>& subjects, double seconds, Executor& executor) {
+  const Clock::time_point start = Clock::now();
+  std::vector<Subject*> hopeful;
+  for (Subject& subject : subjects) hopeful.push_back(&subject);
+  for (int round = 0; round < kMostRounds; ++round) {
+    if (round >= kLeastRounds && seconds_since(start) > seconds) return;
+    for (Subject* subject : hopeful) subject->sample(executor);
+    double best = hopeful.front()->least();
+    for (const Subject* subject : hopeful) best = std::min(best, subject->least());
+    if (round + 1 < kLeastRounds) continue;
+    hopeful.erase(std::remove_if(hopeful.begin() + 1, hopeful.end(),
+                                 [&](const Subject* subject) { return subject->least() > kHopeless * best; }),
+                  hopeful.end());
+  }
+}
+
+struct Tile {
+  std::int64_t queries, keys;
+};
+
+// Around those of the rules. Which of them a path has, and which come to the same, its plans say.
+constexpr std::array<Tile, 9> kTiles = {
+    {{0, 0}, {0, 128}, {0, 256}, {0, 512}, {24, 0}, {96, 0}, {24, 256}, {96, 256}, {96, 512}}};
+
+bool same_tiles(const detail::PlanImpl& a, const detail::PlanImpl& b) {
+  return a.path == b.path && a.tile_queries == b.tile_queries && a.tile_keys == b.tile_keys;
+}
+
+}  // namespace
+
+Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOptions& options,
+                    const TuneOptions& tune_options) {
+  if (options.tile_queries != 0) fail("tile_queries is ", options.tile_queries, ", expected 0: tune finds the tiles");
+  if (options.tile_keys != 0) fail("tile_keys is ", options.tile_keys, ", expected 0: tune finds the tiles");
+  PlanOptions base = options;
+  base.profile = nullptr;
+  const Plan first = layer.plan(shape, base);
+  std::vector<std::string> paths(first.candidates().begin(), first.candidates().end());
+  if (!options.path.empty()) paths = {options.path};
+
+  Data data(*first.impl_, tune_options.seed);
+  std::vector<Subject> subjects;
+  std::vector<TunedCandidate> candidates;
+  const auto add = [&](const Plan& plan, const Tile& tile) {
+    subjects.emplace_back(plan, options.prepared_keys, data);
+    candidates.push_back({.path = std::string(plan.path()), .tile_queries = tile.queries, .tile_keys = tile.keys});
+  };
+  add(first, {0, 0});
+  candidates.front().by_rules = true;
+  for (const std::string& path : paths) {
+    PlanOptions forced = base;
+    forced.path = path;
+    const Plan by_rules = layer.plan(shape, forced);
+    for (const Tile& tile : kTiles) {
+      // A path has no tiles of queries where its queries are lanes, none of keys where it keeps whole rows.
+      if (tile.queries != 0 && !by_rules.impl_->has_tile_queries()) continue;
+      if (tile.keys != 0 && !by_rules.impl_->has_tile_keys()) continue;
+      if (!tune_options.tiles && (tile.queries != 0 || tile.keys != 0)) continue;
+      forced.tile_queries = tile.queries;
+      forced.tile_keys = tile.keys;
+      const Plan plan = layer.plan(shape, forced);
+      const bool known = std::any_of(subjects.begin(), subjects.end(), [&](const Subject& subject) {
+        return same_tiles(*subject.plan().impl_, *plan.impl_);
+      });
+      if (!known) add(plan, tile);
+    }
+  }
+
+  Workers workers(tune_options.executor, options.threads);
+  measure_in_turns(subjects, tune_options.seconds, workers.executor());
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    candidates[i].seconds = subjects[i].least();
+    candidates[i].median_seconds = subjects[i].median();
+    if (candidates[i].seconds < candidates[best].seconds) best = i;
+  }
+  if (candidates[0].seconds <= kWorthIt * candidates[best].seconds) best = 0;
+
+  const TunedCandidate& chosen = candidates[best];
+  Profile profile;
+  profile.add({.problem = detail::problem_text(*first.impl_),
+               .path = chosen.path,
+               .tile_queries = chosen.tile_queries,
+               .tile_keys = chosen.tile_keys,
+               .microseconds = chosen.seconds * 1e6});
+  base.profile = &profile;
+  Plan plan = layer.plan(shape, base);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const TunedCandidate& a, const TunedCandidate& b) { return a.seconds < b.seconds; });
+  return {std::move(plan), std::move(profile), std::move(candidates)};
+}
+
+double Planner::measure(const Plan& plan, const TuneOptions& tune_options) {
+  Data data(*plan.impl_, tune_options.seed);
+  std::vector<Subject> subjects;
+  subjects.emplace_back(plan, plan.impl_->options.prepared_keys, data);
+  Workers workers(tune_options.executor, plan.impl_->options.threads);
+  measure_in_turns(subjects, tune_options.seconds, workers.executor());
+  return subjects.front().least();
+}
+
+}  // namespace attend

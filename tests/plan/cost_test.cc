@@ -1,0 +1,135 @@
+// What a plan costs: counts against sums written out here, and times that follow the machine's numbers.
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/for_each_target.h"
+#include "tests/support/layer_cases.h"
+
+namespace attend::tests {
+namespace {
+
+// A machine of round numbers.
+Machine simple_machine() {
+  Machine machine;
+  machine.flops = machine.projection_flops = 1e11;
+  machine.l2_bandwidth = 1e11;
+  machine.l3_bandwidth = 3e10;
+  machine.memory_bandwidth = 1e10;
+  machine.l1_bytes = 32 << 10;
+  machine.l2_bytes = 1 << 20;
+  machine.l3_bytes = 32 << 20;
+  return machine;
+}
+
+Cost cost_of(const Shape& shape, const PlanOptions& options = {}) {
+  return DotAttention().plan(shape, options).cost(simple_machine());
+}
+
+}  // namespace
+
+TEST_CASE("cost: FLOPs, exponentials and bytes of a dot product on heads") {
+  const Shape shape{.batch = 3, .num_queries = 20, .num_keys = 50, .query_size = 16, .value_size = 8, .num_heads = 4};
+  const Cost cost = cost_of(shape);
+  CHECK(cost.flops == 2.0 * 3 * 4 * 20 * 50 * (16 + 8));
+  CHECK(cost.exps == 3.0 * 4 * 20 * 50);
+  CHECK(cost.tanhs == 0);
+  CHECK(cost.bytes_read == 4.0 * 3 * 4 * (20 * 16 + 50 * (16 + 8)));
+  CHECK(cost.bytes_written == 4.0 * 3 * 4 * 20 * 8);
+  CHECK(cost.projection_seconds == 0);
+  // Heads that share keys read fewer of them and compute as much.
+  Shape grouped = shape;
+  grouped.num_kv_heads = 2;
+  CHECK(cost_of(grouped).flops == cost.flops);
+  CHECK(cost_of(grouped).bytes_read == 4.0 * 3 * (4 * 20 * 16 + 2 * 50 * (16 + 8)));
+  CHECK(cost_of(shape, {.attention_weights = true, .path = "dot/materialised"}).bytes_written ==
+        cost.bytes_written + 4.0 * 3 * 4 * 20 * 50);
+}
+
+TEST_CASE("cost: a causal mask leaves what its rule says") {
+  for (const std::int64_t m : {1, 3, 20, 50, 70}) {
+    for (const std::int64_t n : {1, 5, 20, 50}) {
+      for (const Causal causal : {Causal::kBottomRight, Causal::kTopLeft}) {
+        const Shape shape{.batch = 2, .num_queries = m, .num_keys = n, .query_size = 4};
+        std::int64_t pairs = 0;
+        for (std::int64_t i = 0; i < m; ++i) {
+          const std::int64_t first = causal == Causal::kTopLeft ? 0 : n - m;
+          pairs += std::min(std::max<std::int64_t>(first + i + 1, 0), n);
+        }
+        INFO(m, " queries, ", n, " keys");
+        CHECK(cost_of(shape, {.causal = causal}).exps == 2 * static_cast<double>(pairs));
+      }
+    }
+  }
+}
+
+TEST_CASE("cost: additive attention counts tanhs, its exponentials and its projections") {
+  const LayerCase c({.layer = Layer::kAdditive, .batch = 2, .num_queries = 7, .num_keys = 30, .num_hiddens = 12});
+  const Machine machine = simple_machine();
+  const Cost cost = c.attention.plan(c.shape).cost(machine);
+  CHECK(cost.tanhs == 2.0 * 7 * 30 * 12);
+  CHECK(cost.exps == 2.0 * (7 * 30 + 12 * (7 + 30)));
+  CHECK(cost.flops == 2.0 * 2 * (7 * 30 * 5 + 7 * 8 * 12 + 30 * 11 * 12));
+  CHECK(cost.projection_seconds > 0);
+  const Cost prepared = c.attention.plan(c.shape, {.prepared_keys = true}).cost(machine);
+  CHECK(prepared.flops == cost.flops - 2.0 * 2 * 30 * 11 * 12);
+  CHECK(prepared.seconds < cost.seconds);
+  CHECK(c.attention.plan(c.shape, {.path = "additive/rational"}).cost(machine).tanh_seconds > 2 * cost.tanh_seconds);
+}
+
+TEST_CASE("cost: the prediction follows the machine, and names what bounds it") {
+  const Shape shape{.batch = 1, .num_queries = 512, .num_keys = 512, .query_size = 64, .num_heads = 8};
+  const Plan plan = DotAttention().plan(shape);
+  Machine machine = simple_machine();
+  const Cost cost = plan.cost(machine);
+  CHECK(cost.bound == "products");
+  CHECK(cost.seconds > cost.flops / machine.flops);
+  CHECK(cost.seconds < 3 * cost.flops / machine.flops);
+  machine.flops *= 2;
+  CHECK(plan.cost(machine).product_seconds == doctest::Approx(cost.product_seconds / 2));
+  CHECK(plan.cost(machine).seconds < cost.seconds);
+  // Decoding reads all keys for one query each.
+  const Plan decode = DotAttention().plan(
+      {.batch = 64, .num_queries = 1, .num_keys = 4096, .query_size = 64, .num_heads = 8, .num_kv_heads = 8});
+  const Cost reading = decode.cost(simple_machine());
+  CHECK(reading.bound == "memory");
+  CHECK(reading.memory_seconds == doctest::Approx((reading.bytes_read + reading.bytes_written) / 1e10));
+  CHECK(DotAttention().plan({.num_queries = 1, .num_keys = 1, .query_size = 1}).cost(simple_machine()).bound ==
+        "overhead");
+}
+
+TEST_CASE("cost: threads share the work that there is") {
+  const Shape shape{.batch = 8, .num_queries = 256, .num_keys = 256, .query_size = 64, .num_heads = 8};
+  const Cost one = cost_of(shape), four = cost_of(shape, {.threads = 4});
+  CHECK(one.threads == 1);
+  CHECK(four.threads == 4);
+  CHECK(four.seconds < 0.3 * one.seconds);
+  CHECK(cost_of({.num_queries = 1, .num_keys = 8, .query_size = 8}, {.threads = 4}).threads == 1);
+}
+
+TEST_CASE("cost: nothing to do and nothing known is no division by zero") {
+  CHECK(cost_of({.batch = 0, .num_queries = 0, .num_keys = 0, .query_size = 8}).flops == 0);
+  CHECK(std::isfinite(cost_of({.batch = 0, .num_queries = 0, .num_keys = 0, .query_size = 8}).seconds));
+  CHECK(std::isfinite(DotAttention().plan({.num_queries = 9, .num_keys = 9, .query_size = 8}).cost(Machine()).seconds));
+}
+
+TEST_CASE("machine: every number is measured, on every target") {
+  for_each_target([](const Target& target) {
+    const Machine machine = Machine::measure(target);
+    CHECK(machine.flops > 1e8);
+    CHECK(machine.flops < 1e12);
+    CHECK(machine.projection_flops > 0.5 * machine.flops);
+    for (const double bandwidth : {machine.l2_bandwidth, machine.l3_bandwidth, machine.memory_bandwidth}) {
+      CHECK(bandwidth > 1e8);
+      CHECK(bandwidth < 1e12);
+    }
+    CHECK(machine.l1_bytes > 0);
+    CHECK(machine.l1_bytes <= machine.l2_bytes);
+    CHECK(machine.l2_bytes <= machine.l3_bytes);
+  });
+}
+
+}  // namespace attend::tests

@@ -1,0 +1,202 @@
+// Profiles: the text and back, what is wrong with a text, and when a plan takes an entry.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/compare.h"
+#include "tests/support/run.h"
+
+namespace attend::tests {
+namespace {
+
+const Shape kShape{.batch = 2, .num_queries = 40, .num_keys = 300, .query_size = 16, .value_size = 24};
+constexpr TuneOptions kQuick{.seconds = 0, .tiles = false};
+
+// The words of a problem, as a profile names it.
+std::string problem_of(const Attention& layer, const Shape& shape, const PlanOptions& options = {}) {
+  return Planner::tune(layer, shape, options, kQuick).profile.entries().at(0).problem;
+}
+
+Profile profile_of(const std::string& problem, const std::string& path, std::int64_t tile_queries = 0,
+                   std::int64_t tile_keys = 0) {
+  Profile profile;
+  profile.add(
+      {.problem = problem, .path = path, .tile_queries = tile_queries, .tile_keys = tile_keys, .microseconds = 12.25});
+  return profile;
+}
+
+std::string plan_line(const Plan& plan, const std::string& what) {
+  const std::string text = plan.explain();
+  const std::size_t at = text.find("\n  " + what);
+  return at == std::string::npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+}
+
+std::string parse_fault(const std::string& text) {
+  return error_message([&] { Profile::parse(text); });
+}
+
+}  // namespace
+
+TEST_CASE("profile: text and back, sorted by problem, one line each") {
+  const DotAttention dot;
+  const std::string few = problem_of(dot, {.num_queries = 1, .num_keys = 5, .query_size = 8});
+  const std::string many = problem_of(dot, kShape, {.valid_lens = ValidLens::kPerBatch});
+  Profile profile = profile_of(few, "dot/fused");
+  profile.add({.problem = many, .path = "dot/materialised", .tile_queries = 24, .tile_keys = 0, .microseconds = 1234});
+  const std::string text = profile.text();
+  CHECK(text.starts_with("attend profile 1, library "));
+  CHECK(text.find(", cpu " + profile.cpu() + "\n") != std::string::npos);
+  CHECK(text.find(few + ": path=dot/fused tile_queries=0 tile_keys=0 us=12.2\n") != std::string::npos);
+  CHECK(text.find("us=1234\n") != std::string::npos);
+  CHECK(text.find("B=1 M=1 N=5") < text.find("B=2 M=40 N=300"));
+
+  const Profile again = Profile::parse(text);
+  CHECK(again.text() == text);
+  CHECK(again.cpu() == profile.cpu());
+  CHECK(again.library() == profile.library());
+  REQUIRE(again.entries().size() == 2);
+  REQUIRE(again.find(many) != nullptr);
+  CHECK(again.find(many)->path == "dot/materialised");
+  CHECK(again.find(many)->tile_queries == 24);
+  CHECK(again.find(many)->microseconds == 1234);
+  CHECK(again.find(many + "0") == nullptr);
+  CHECK(Profile::parse(Profile().text()).entries().empty());
+}
+
+TEST_CASE("profile: comments, empty lines and Windows' line ends are passed over") {
+  const std::string problem = problem_of(DotAttention(), kShape);
+  const Profile profile = Profile::parse("# tuned on Monday\r\n\r\nattend profile 1, library 9.9, cpu Some, CPU\r\n" +
+                                         problem + ": path=dot/fused tile_queries=0 tile_keys=256 us=3e1\r\n# end");
+  CHECK(profile.library() == "9.9");
+  CHECK(profile.cpu() == "Some, CPU");
+  CHECK(profile.entries().at(0).tile_keys == 256);
+  CHECK(profile.entries().at(0).microseconds == 30);
+}
+
+TEST_CASE("profile: what is wrong is said with its line") {
+  const std::string header = "attend profile 1, library 0.1.0, cpu X\n";
+  const std::string problem = problem_of(DotAttention(), kShape);
+  const std::string good = problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1\n";
+  CHECK(parse_fault(header + good) == "");
+  const struct {
+    std::string text, part;
+  } kFaults[] = {
+      {"", "profile, line 1: expected \"attend profile 1, library VERSION, cpu NAME\""},
+      {"# only this\n", "line 2: expected \"attend profile 1"},
+      {good, "line 1: expected \"attend profile 1"},
+      {"attend profile 2, library 0.1.0, cpu X\n", "line 1"},
+      {"attend profile 1, cpu X\n", "line 1"},
+      {header + "\n" + "dot/fused\n", "line 3: expected \"PROBLEM: path="},
+      {header + good + good, "line 3: expected one entry per problem"},
+      {header + "layer=dot: path=dot/fused tile_queries=0 tile_keys=0 us=1", "line 2: expected B=a number"},
+      {header + "layer=dot B=x" + good.substr(13), "expected B=a number"},
+      {header + "layer=dot M=1" + good.substr(13), "expected B=a number"},
+      {header + problem + " more=1: path=dot/fused tile_queries=0 tile_keys=0 us=1", "found \"more=1\""},
+      {header + problem + ": tile_queries=0 tile_keys=0 us=1", "expected path=PATH"},
+      {header + problem + ": path=dot,fused tile_queries=0 tile_keys=0 us=1", "path is \"dot,fused\""},
+      {header + problem + ": path=dot/fused tile_queries=-1 tile_keys=0 us=1",
+       "tile_queries is -1, expected 1 to 1024"},
+      {header + problem + ": path=dot/fused tile_queries=two tile_keys=0 us=1", "expected tile_queries=N"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=100 us=1", "tile_keys is 100, expected a power"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0", "expected us=TIME"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=nan", "expected us=TIME, finite"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1 us=2", "found \"us=2\""},
+  };
+  for (const auto& fault : kFaults) {
+    INFO(fault.text);
+    CHECK(missing_parts(parse_fault(fault.text), {"profile, line ", fault.part}) == "");
+    CHECK(parse_fault(fault.text).find('\n') == std::string::npos);
+  }
+  CHECK(missing_parts(error_message([] { Profile().add({.problem = "dot", .path = "dot/fused"}); }), {"layer="}) == "");
+}
+
+TEST_CASE("profile: merging replaces the same problems, and never mixes CPUs") {
+  const DotAttention dot;
+  const std::string a = problem_of(dot, kShape), b = problem_of(dot, kShape, {.attention_weights = true});
+  Profile first = profile_of(a, "dot/fused");
+  Profile second = profile_of(a, "dot/materialised");
+  second.add({.problem = b, .path = "dot/materialised"});
+  first.merge(second);
+  CHECK(first.entries().size() == 2);
+  CHECK(first.find(a)->path == "dot/materialised");
+  first.merge(first);
+  CHECK(first.entries().size() == 2);
+
+  const Profile elsewhere = Profile::parse("attend profile 1, library 1, cpu Another\n" + a +
+                                           ": path=dot/fused tile_queries=0 tile_keys=0 us=1");
+  CHECK(missing_parts(error_message([&] { first.merge(elsewhere); }), {"\"Another\"", first.cpu()}) == "");
+  CHECK(first.find(a)->path == "dot/materialised");
+  Profile fresh;
+  fresh.merge(elsewhere);
+  CHECK(fresh.cpu() == "Another");
+}
+
+TEST_CASE("profile: an entry for exactly this problem overrides the rules, and the plan says so") {
+  const DotAttention dot;
+  const Profile profile = profile_of(problem_of(dot, kShape), "dot/materialised", 12);
+  const Plan plan = dot.plan(kShape, {.profile = &profile});
+  CHECK(plan.path() == "dot/materialised");
+  CHECK(missing_parts(plan_line(plan, "path"), {"dot/materialised: by the profile, 12.2 us when tuned", "dot/fused"}) ==
+        "");
+  CHECK(missing_parts(plan_line(plan, "tiles"), {"12 queries", "by the profile"}) == "");
+  CHECK(dot.plan(kShape).path() != "dot/materialised");
+
+  // Every other problem is served by the rules.
+  const auto other = [&](const Shape& shape, PlanOptions options) {
+    const std::string by_rules(dot.plan(shape, options).path());
+    options.profile = &profile;
+    const Plan other_plan = dot.plan(shape, options);
+    CHECK(other_plan.path() == by_rules);
+    CHECK(other_plan.explain().find("profile") == std::string::npos);
+  };
+  Shape shape = kShape;
+  shape.batch = 3;
+  other(shape, {});
+  shape = kShape;
+  shape.num_keys = 301;
+  other(shape, {});
+  shape = kShape;
+  shape.num_heads = 2;
+  other(shape, {});
+  other(kShape, {.threads = 2});
+  other(kShape, {.concat_queries = true});
+  other(kShape, {.valid_lens = ValidLens::kPerQuery});
+  other(kShape, {.causal = Causal::kBottomRight});
+  other(kShape, {.prepared_keys = true});
+  if (Target::available().size() > 1) other(kShape, {.target = Target::available()[1]});
+  CHECK(GaussianAttention().plan(kShape, {.profile = &profile}).explain().find("profile") == std::string::npos);
+}
+
+TEST_CASE("profile: forced path and tiles override it") {
+  const DotAttention dot;
+  const Profile profile = profile_of(problem_of(dot, kShape), "dot/fused", 24, 256);
+  const Plan path = dot.plan(kShape, {.path = "dot/materialised", .profile = &profile});
+  CHECK(missing_parts(plan_line(path, "path"), {"dot/materialised: asked for"}) == "");
+  CHECK(plan_line(path, "tiles").find("profile") == std::string::npos);
+  const Plan tiles = dot.plan(kShape, {.tile_queries = 6, .profile = &profile});
+  CHECK(missing_parts(plan_line(tiles, "tiles"), {"6 queries x 256 keys", "asked for"}) == "");
+}
+
+TEST_CASE("profile: a path that does not fit is passed over, and the plan says so") {
+  const DotAttention dot;
+  const Profile profile = profile_of(problem_of(dot, kShape), "dot/of-another-version", 24, 256);
+  const Plan plan = dot.plan(kShape, {.profile = &profile}), by_rules = dot.plan(kShape);
+  CHECK(plan.path() == by_rules.path());
+  CHECK(plan_line(plan, "tiles") == plan_line(by_rules, "tiles"));
+  CHECK(missing_parts(plan_line(plan, "path"), {"the profile's dot/of-another-version is not among the candidates"}) ==
+        "");
+}
+
+TEST_CASE("profile: a plan does not need it once it is made") {
+  const DotAttention dot;
+  const std::string problem = problem_of(dot, kShape);
+  const Plan plan = [&] {
+    const Profile profile = profile_of(problem, "dot/fused", 12, 128);
+    return dot.plan(kShape, {.profile = &profile});
+  }();
+  CHECK(missing_parts(plan_line(plan, "tiles"), {"12 queries x 128 keys"}) == "");
+}
+
+}  // namespace attend::tests

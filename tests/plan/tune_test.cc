@@ -1,0 +1,187 @@
+// Tiles that are asked for, and plans that were tuned: within contract, and the same bits as any such plan.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "tests/support/compare.h"
+#include "tests/support/layer_cases.h"
+#include "tests/support/run.h"
+
+namespace attend::tests {
+namespace {
+
+constexpr TuneOptions kQuick{.seconds = 0};
+
+struct Tiles {
+  std::int64_t queries, keys;
+};
+
+}  // namespace
+
+TEST_CASE("tiles: whichever are asked for, results are within contract on every path and target") {
+  for (const Layer layer : {Layer::kAdditive, Layer::kDotHeads, Layer::kGaussian, Layer::kMultiHeadAdditive}) {
+    const LayerCase c({.layer = layer, .num_queries = 19, .num_keys = 700, .lens = Lens::kPerQuery, .seed = 130});
+    const reference::Result truth = c.truth();
+    for_each_plan(c, [&](const Plan& by_rules, bool with_weights) {
+      for (const Tiles tiles :
+           {Tiles{1, 0}, Tiles{7, 0}, Tiles{1024, 0}, Tiles{0, 128}, Tiles{0, 1024}, Tiles{5, 256}}) {
+        PlanOptions options{.target = Target::from_name(by_rules.target_name()),
+                            .attention_weights = with_weights,
+                            .path = std::string(by_rules.path()),
+                            .tile_queries = tiles.queries,
+                            .tile_keys = tiles.keys};
+        std::optional<Plan> plan;
+        const std::string message = error_message([&] { plan = c.attention.plan(c.shape, options); });
+        if (!plan) {
+          CHECK(missing_parts(message, {"tile_", "expected 0: path " + options.path + " has no such tiles"}) == "");
+          continue;
+        }
+        INFO("tiles ", tiles.queries, " x ", tiles.keys);
+        const RunResult result = run_plan(*plan, c.inputs(), with_weights);
+        check_within(result.output, result.attention_weights, truth, c.bound(truth));
+        options.threads = 3;
+        ThreadPool pool(3);
+        CHECK(same_bits(result, run_plan(c.attention.plan(c.shape, options), c.inputs(), with_weights, &pool)));
+      }
+    });
+  }
+}
+
+TEST_CASE("tiles: more keys than a level of accumulators holds, in the largest and smallest tiles") {
+  const LayerCase c({.layer = Layer::kDot, .batch = 1, .num_queries = 50, .num_keys = 8192 + 300, .lens = Lens::kNone});
+  const reference::Result truth = c.truth();
+  for (const std::int64_t keys : {128, 1024}) {
+    const Plan plan = c.attention.plan(c.shape, {.path = "dot/fused", .tile_keys = keys});
+    const RunResult result = run_plan(plan, c.inputs());
+    check_within(result.output, {}, truth, c.bound(truth));
+  }
+}
+
+TEST_CASE("tiles: an error names the option, what it was and what was expected") {
+  const DotAttention dot;
+  const Shape shape{.batch = 1, .num_queries = 100, .num_keys = 1000, .query_size = 8};
+  const auto message = [&](const PlanOptions& options) { return error_message([&] { dot.plan(shape, options); }); };
+  CHECK(missing_parts(message({.tile_queries = -1}), {"tile_queries is -1", "expected 1 to 1024"}) == "");
+  CHECK(missing_parts(message({.tile_queries = 1025}), {"tile_queries is 1025", "expected 1 to 1024"}) == "");
+  for (const std::int64_t keys : {-128, 1, 64, 100, 192, 2048}) {
+    CHECK(missing_parts(message({.tile_keys = keys}),
+                        {"tile_keys is " + std::to_string(keys), "a power of two from 128 to 1024"}) == "");
+  }
+  CHECK(missing_parts(message({.path = "dot/materialised", .tile_keys = 128}),
+                      {"tile_keys is 128, expected 0: path dot/materialised has no such tiles"}) == "");
+  CHECK(message({.path = "dot/fused", .tile_queries = 1024, .tile_keys = 1024}) == "");
+}
+
+TEST_CASE("candidates: the paths that fit, the rules' choice first") {
+  for (const Layer layer : kAllLayers) {
+    const LayerCase c({.layer = layer});
+    for (const bool weights : {false, true}) {
+      const PlanOptions options{.attention_weights = weights};
+      const Plan plan = c.attention.plan(c.shape, options);
+      const std::vector<std::string> paths(plan.candidates().begin(), plan.candidates().end());
+      CHECK(paths == fit_paths(c.attention, c.shape, options));
+      REQUIRE(!paths.empty());
+      CHECK(paths.front() == plan.path());
+    }
+  }
+}
+
+TEST_CASE("tune: every layer's tuned plan is within contract, and has the bits of its path and tiles") {
+  for_each_target([](const Target& target) {
+    for (const Layer layer : kAllLayers) {
+      const LayerCase c({.layer = layer, .num_queries = 10, .num_keys = 150, .seed = 131});
+      INFO(layer_name(layer));
+      const PlanOptions options{.target = target, .valid_lens = ValidLens::kPerBatch};
+      const Tuned tuned = Planner::tune(c.attention, c.shape, options, kQuick);
+      REQUIRE(tuned.profile.entries().size() == 1);
+      const ProfileEntry& entry = tuned.profile.entries().front();
+      CHECK(tuned.plan.path() == entry.path);
+      CHECK(tuned.plan.target_name() == target.name());
+      CHECK(tuned.plan.explain().find("by the profile") != std::string::npos);
+      CHECK(entry.microseconds > 0);
+
+      const reference::Result truth = c.truth();
+      const RunResult result = run_plan(tuned.plan, c.inputs());
+      check_within(result.output, {}, truth, c.bound(truth));
+      PlanOptions forced = options;
+      forced.path = entry.path;
+      forced.tile_queries = entry.tile_queries;
+      forced.tile_keys = entry.tile_keys;
+      CHECK(same_bits(result, run_plan(c.attention.plan(c.shape, forced), c.inputs())));
+      // Saved and loaded.
+      const Profile loaded = Profile::parse(tuned.profile.text());
+      PlanOptions profiled = options;
+      profiled.profile = &loaded;
+      CHECK(same_bits(result, run_plan(c.attention.plan(c.shape, profiled), c.inputs())));
+    }
+  });
+}
+
+TEST_CASE("tune: the table holds every path that fits, the rules' choice, best first, no plan twice") {
+  const LayerCase c({.layer = Layer::kDot, .num_queries = 60, .num_keys = 600});
+  for (const bool weights : {false, true}) {
+    const Tuned tuned = Planner::tune(c.attention, c.shape, {.attention_weights = weights}, kQuick);
+    const Plan by_rules = c.attention.plan(c.shape, {.attention_weights = weights});
+    int ruled = 0;
+    for (const std::string& path : by_rules.candidates()) {
+      CHECK(std::any_of(tuned.candidates.begin(), tuned.candidates.end(),
+                        [&](const TunedCandidate& candidate) { return candidate.path == path; }));
+    }
+    for (std::size_t i = 0; i < tuned.candidates.size(); ++i) {
+      const TunedCandidate& candidate = tuned.candidates[i];
+      CHECK(candidate.seconds > 0);
+      CHECK(candidate.median_seconds >= candidate.seconds);
+      if (i > 0) CHECK(candidate.seconds >= tuned.candidates[i - 1].seconds);
+      if (!candidate.by_rules) continue;
+      ++ruled;
+      CHECK(candidate.path == by_rules.path());
+      CHECK(candidate.tile_queries == 0);
+      CHECK(candidate.tile_keys == 0);
+    }
+    CHECK(ruled == 1);
+    CHECK(tuned.candidates.size() > by_rules.candidates().size());
+    CHECK(Planner::tune(c.attention, c.shape, {.attention_weights = weights}, {.seconds = 0, .tiles = false})
+              .candidates.size() == by_rules.candidates().size());
+  }
+}
+
+TEST_CASE("tune: options: a forced path restricts, forced tiles are an error, a profile is not looked at") {
+  const DotAttention dot;
+  const Shape shape{.batch = 1, .num_queries = 20, .num_keys = 200, .query_size = 8};
+  const Tuned one = Planner::tune(dot, shape, {.path = "dot/materialised"}, kQuick);
+  for (const TunedCandidate& candidate : one.candidates) CHECK(candidate.path == "dot/materialised");
+  CHECK(missing_parts(error_message([&] { Planner::tune(dot, shape, {.tile_keys = 128}, kQuick); }),
+                      {"tile_keys is 128, expected 0"}) == "");
+  CHECK(missing_parts(error_message([&] { Planner::tune(dot, shape, {.tile_queries = 6}, kQuick); }),
+                      {"tile_queries is 6, expected 0"}) == "");
+  CHECK(missing_parts(error_message([&] { Planner::tune(dot, {.batch = -1, .query_size = 8}, {}, kQuick); }),
+                      {"batch"}) == "");
+  const Tuned again = Planner::tune(dot, shape, {.profile = &one.profile}, kQuick);
+  CHECK(again.candidates.size() >= one.candidates.size());
+}
+
+TEST_CASE("tune: threads, an executor of the caller's, prepared keys, lengths, masks and empty problems") {
+  const LayerCase c({.layer = Layer::kDotHeads, .num_queries = 5, .num_keys = 70});
+  ThreadPool pool(2);
+  for (Executor* executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+    const TuneOptions quick{.seconds = 0, .executor = executor};
+    CHECK(!Planner::tune(c.attention, c.shape, {.threads = 2}, quick).candidates.empty());
+    CHECK(Planner::measure(c.attention.plan(c.shape, {.threads = 2}), quick) > 0);
+  }
+  for (const ValidLens lens : {ValidLens::kAny, ValidLens::kNone, ValidLens::kPerBatch, ValidLens::kPerQuery}) {
+    CHECK(Planner::measure(c.attention.plan(c.shape, {.valid_lens = lens, .prepared_keys = true}), kQuick) > 0);
+    CHECK(Planner::measure(c.attention.plan(c.shape, {.valid_lens = lens, .causal = Causal::kTopLeft}), kQuick) > 0);
+  }
+  Shape empty = c.shape;
+  empty.batch = 0;
+  CHECK(Planner::tune(c.attention, empty, {}, kQuick).plan.shape().batch == 0);
+  empty = c.shape;
+  empty.num_keys = 0;
+  CHECK(Planner::tune(c.attention, empty, {.valid_lens = ValidLens::kPerBatch}, kQuick).plan.shape().num_keys == 0);
+}
+
+}  // namespace attend::tests

@@ -1,0 +1,116 @@
+// attend plan --measure, --tune, --profile and attend run --profile.
+#include "tests/tools/attend/process.h"
+
+#ifdef ATTEND_CLI_PATH
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+
+namespace attend::tests {
+namespace {
+
+const std::vector<std::string> kPlan = {"plan", "--layer", "dot", "--shape", "2,20,50,16"};
+
+Finished plan(const std::vector<std::string>& more) {
+  std::vector<std::string> words = kPlan;
+  words.insert(words.end(), more.begin(), more.end());
+  return run_attend(words);
+}
+
+// The entry in a profile's text for kPlan or the run of such files, with another path.
+Profile with_path(const std::string& text, const std::string& path) {
+  ProfileEntry entry = Profile::parse(text).entries().at(0);
+  entry.path = path;
+  entry.tile_queries = entry.tile_keys = 0;
+  Profile profile;
+  profile.add(entry);
+  return profile;
+}
+
+}  // namespace
+
+TEST_CASE("attend plan: the estimate always, the measured time with --measure") {
+  const Finished estimated = plan({}), measured = plan({"--measure"});
+  CHECK(estimated.exit_code == 0);
+  CHECK(contains(estimated.out, "\n  estimate    "));
+  CHECK(contains(estimated.out, ", bound by "));
+  CHECK(contains(estimated.out, "GFLOPS a core"));
+  CHECK(!contains(estimated.out, "\n  measured"));
+  CHECK(measured.exit_code == 0);
+  CHECK(contains(measured.out, "\n  measured    "));
+  CHECK(contains(measured.out, " % of it"));
+}
+
+TEST_CASE("attend plan --tune: prints the candidates, and makes or extends the profile") {
+  const TempDir dir;
+  const Finished without = plan({"--tune"});
+  CHECK(without.exit_code == 0);
+  CHECK(without.out.starts_with("candidates, the least time first:\n  dot/"));
+  CHECK(contains(without.out, "(by the rules)"));
+  CHECK(contains(without.out, "by the profile"));
+
+  const std::string file = dir.path("tuned.txt");
+  REQUIRE(plan({"--tune", "--profile", file}).exit_code == 0);
+  CHECK(dir.names() == std::vector<std::string>{"tuned.txt"});
+  CHECK(Profile::parse(dir.read("tuned.txt")).entries().size() == 1);
+  REQUIRE(plan({"--tune", "--profile", file, "--threads", "2"}).exit_code == 0);
+  const Profile two = Profile::parse(dir.read("tuned.txt"));
+  REQUIRE(two.entries().size() == 2);
+  CHECK(contains(two.entries()[0].problem, "threads=1"));
+  CHECK(contains(two.entries()[1].problem, "threads=2"));
+}
+
+TEST_CASE("attend plan --profile: plans with the entry of exactly this problem") {
+  const TempDir dir;
+  const std::string file = dir.path("tuned.txt");
+  REQUIRE(plan({"--tune", "--profile", file}).exit_code == 0);
+  dir.write("tuned.txt", with_path(dir.read("tuned.txt"), "dot/materialised").text());
+  const Finished used = plan({"--profile", file});
+  CHECK(used.exit_code == 0);
+  CHECK(used.err == "");
+  CHECK(contains(used.out, "dot/materialised: by the profile"));
+  CHECK(!contains(plan({"--profile", file, "--attention-weights"}).out, "by the profile"));
+}
+
+TEST_CASE("attend run --profile: runs the path of the profile") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 20, 16})), k = save(dir, "k.npy", counting({2, 50, 16}));
+  const std::string file = dir.path("tuned.txt");
+  const std::vector<std::string> inputs = {"--layer", "dot", "--queries", q, "--keys", k, "--profile", file};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.end(), inputs.begin(), inputs.end());
+    return run_attend(words);
+  };
+  REQUIRE(with({"plan", "--tune"}).exit_code == 0);
+  dir.write("tuned.txt", with_path(dir.read("tuned.txt"), "dot/materialised").text());
+  const Finished run = with({"run", "--output", dir.path("o.npy"), "--explain"});
+  CHECK(run.exit_code == 0);
+  CHECK(contains(run.out, "path dot/materialised, target"));
+  CHECK(contains(run.out, "by the profile"));
+}
+
+TEST_CASE("attend --profile: errors name the file, and its line; notes say where else it was measured") {
+  const TempDir dir;
+  CHECK(is_error(plan({"--profile", dir.path("none.txt")}), "none.txt"));
+  const std::string broken = dir.write("broken.txt", "attend profile 1, library 0.1.0, cpu X\nlayer=dot\n");
+  CHECK(is_error(plan({"--profile", broken}), "broken.txt: profile, line 2: "));
+  CHECK(is_error(plan({"--tune", "--profile", broken}), "broken.txt: profile, line 2: "));
+  CHECK(dir.read("broken.txt").ends_with("layer=dot\n"));
+  CHECK(is_error(plan({"--tune", "--profile", dir.path()}), "directory"));
+  CHECK(is_wrong_usage(plan({"--profile", ""}), "--profile is empty"));
+  CHECK(is_wrong_usage(run_attend({"check", "--layer", "dot", "--shape", "1,2,3", "--tune"}), "--tune"));
+  const std::string other = dir.write("other.txt", "attend profile 1, library 0.0.0, cpu Another\n");
+  const Finished noted = plan({"--profile", other});
+  CHECK(noted.exit_code == 0);
+  CHECK(contains(noted.err, "attend: note: "));
+  CHECK(contains(noted.err, "\"Another\""));
+  CHECK(contains(noted.err, "\"0.0.0\""));
+}
+
+}  // namespace attend::tests
+
+#endif  // ATTEND_CLI_PATH

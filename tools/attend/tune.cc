@@ -1,0 +1,159 @@
+#include "tools/attend/tune.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <string_view>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "attend/error.h"
+#include "tools/attend/command.h"
+#include "tools/attend/console.h"
+#include "tools/attend/progress.h"
+#include "tools/io/atomic_file.h"
+#include "tools/io/file.h"
+
+namespace attend::tools {
+namespace {
+
+// A profile of a thousand problems has some 200 KB.
+constexpr std::uint64_t kMostBytes = 16 << 20;
+
+Profile read_profile(const std::string& path) {
+  const io::File file(path);
+  if (file.size() > kMostBytes) throw Error(file.label() + ": too large for a profile");
+  try {
+    return Profile::parse(io::read_whole(file));
+  } catch (const Error& e) {
+    throw Error(file.label() + ": " + e.what());
+  }
+}
+
+void note_other_origin(const std::string& path, const Profile& profile) {
+  const Profile here;
+  const auto note = [&](const char* what, const std::string& there, const std::string& ours) {
+    if (there != ours) print_note(path + ": measured on " + what + " \"" + there + "\", this is \"" + ours + "\"");
+  };
+  note("cpu", profile.cpu(), here.cpu());
+  note("library", profile.library(), here.library());
+}
+
+// As in explain().
+std::string line(std::string what, const std::string& text) {
+  what = "  " + what;
+  what.resize(std::max<std::size_t>(what.size() + 1, 14), ' ');
+  return what + text + "\n";
+}
+
+std::string rate_text(double per_second) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", per_second * 1e-9);
+  return text;
+}
+
+std::string estimate_text(const Cost& cost, const Machine& machine) {
+  const std::pair<double, const char*> terms[] = {
+      {cost.product_seconds, "products"},  {cost.exp_seconds, "exponentials"},       {cost.tanh_seconds, "tanhs"},
+      {cost.packing_seconds, "packing"},   {cost.projection_seconds, "projections"}, {cost.memory_seconds, "memory"},
+      {cost.overhead_seconds, "overhead"},
+  };
+  std::string parts;
+  for (const auto& [seconds, name] : terms) {
+    if (seconds > 0.005 * cost.seconds)
+      parts += (parts.empty() ? "" : ", ") + std::string(name) + " " + duration_text(seconds);
+  }
+  return line("estimate",
+              duration_text(cost.seconds) + ", bound by " + std::string(cost.bound) + "; on one core " + parts) +
+         line("machine", rate_text(machine.flops) + " GFLOPS a core; reads " + rate_text(machine.l2_bandwidth) +
+                             " GB/s from L2, " + rate_text(machine.l3_bandwidth) + " from L3, " +
+                             rate_text(machine.memory_bandwidth) + " from memory");
+}
+
+std::string tile_text(std::int64_t tile) { return tile == 0 ? "-" : std::to_string(tile); }
+
+std::string candidate_text(const TunedCandidate& candidate) {
+  std::string text = "  " + candidate.path;
+  text.resize(std::max<std::size_t>(text.size() + 1, 34), ' ');
+  text += "tile " + tile_text(candidate.tile_queries) + " x " + tile_text(candidate.tile_keys);
+  text.resize(std::max<std::size_t>(text.size() + 1, 52), ' ');
+  return text + duration_text(candidate.seconds) + ", median " + duration_text(candidate.median_seconds) +
+         (candidate.by_rules ? "  (by the rules)" : "") + "\n";
+}
+
+void write_profile(const std::string& path, const Profile& profile) {
+  io::AtomicFile file(path);
+  file.write(profile.text());
+  file.commit();
+}
+
+}  // namespace
+
+void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
+  const std::string group = "Time";
+  const bool is_plan = subcommand == Subcommand::kPlan;
+  app.add_option_function<std::string>(
+         "--profile",
+         [&words](const std::string& path) {
+           if (path.empty()) wrong_usage("--profile is empty");
+           words.profile = path;
+         },
+         std::string("Choices that were measured: an entry for exactly this problem overrides\nthe rules.") +
+             (is_plan ? " With --tune the file is made, or the choice added to it." : ""))
+      ->option_text("FILE")
+      ->group(group);
+  if (!is_plan) return;
+  app.add_flag("--measure", words.measure,
+               "Also runs the plan, on made-up data, and prints the time beside the estimate.")
+      ->group(group);
+  app.add_flag("--tune", words.tune,
+               "Measures the paths that fit and a few tiles of each, on made-up data, and\nplans with the fastest.")
+      ->group(group);
+}
+
+std::optional<Profile> load_profile(const TuneWords& words) {
+  if (words.profile.empty()) return std::nullopt;
+  Profile profile = read_profile(words.profile);
+  note_other_origin(words.profile, profile);
+  return profile;
+}
+
+Plan tune(const Problem& problem, const TuneWords& words) {
+  Profile profile;
+  const bool save = !words.profile.empty();
+  std::error_code ignored;
+  if (save && std::filesystem::exists(words.profile, ignored)) profile = read_profile(words.profile);
+  Tuned tuned = [&] {
+    const Progress progress("tuning");
+    return Planner::tune(problem.layer.attention, problem.shape, problem.options);
+  }();
+  if (save) {
+    try {
+      profile.merge(tuned.profile);
+    } catch (const Error& e) {
+      throw Error(words.profile + ": " + e.what());
+    }
+    write_profile(words.profile, profile);
+  }
+  std::cout << "candidates, the least time first:\n";
+  for (const TunedCandidate& candidate : tuned.candidates) std::cout << candidate_text(candidate);
+  return std::move(tuned.plan);
+}
+
+std::string timing_text(const Plan& plan, const TuneWords& words) {
+  const Machine machine = Machine::measure(Target::from_name(plan.target_name()));
+  const Cost cost = plan.cost(machine);
+  std::string text = estimate_text(cost, machine);
+  if (words.measure) {
+    const Progress progress("measuring");
+    const double seconds = Planner::measure(plan, {.seconds = 0.3});
+    char percent[32];
+    std::snprintf(percent, sizeof percent, "%.0f", 100 * cost.seconds / seconds);
+    text += line("measured", duration_text(seconds) + " on made-up data; the estimate is " + percent + " % of it");
+  }
+  return text;
+}
+
+}  // namespace attend::tools
