@@ -2,6 +2,7 @@
 //     taskset -c 0 attend_bench --benchmark_filter='dot/.*/AVX3'
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <fstream>
 #include <string>
 
@@ -42,6 +43,9 @@ void add_context() {
   benchmark::AddCustomContext("highway", highway_version());
   benchmark::AddCustomContext("onednn", onednn_version());
   benchmark::AddCustomContext("compiler", compiler());
+  // What bounds every case, in the head of every run.
+  benchmark::AddCustomContext("fma_peak", std::to_string(fma_peak(Target::best()) * 1e-9) + " GFLOPS");
+  benchmark::AddCustomContext("read_bandwidth", std::to_string(read_bandwidth(std::size_t{32} << 20) * 1e-9) + " GB/s");
 #ifdef ATTEND_GIT_COMMIT
   benchmark::AddCustomContext("commit", ATTEND_GIT_COMMIT);
 #endif
