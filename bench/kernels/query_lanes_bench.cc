@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -65,9 +63,6 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                     .size = c.size,
                     .scale = 0.18f,
                     .packed = packed.data()});
-      std::fill_n(sums.data(), L, -std::numeric_limits<float>::infinity());
-      std::memset(sums.data() + L, 0, 2 * L * sizeof(float));
-      std::memset(o.data(), 0, c.size * L * sizeof(float));
       for (std::size_t first = 0; first < c.keys; first += c.step) {
         const std::size_t count = std::min(c.step, c.keys - first);
         std::size_t shortest = count;
@@ -90,6 +85,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .shortest = shortest,
                       .lens = lens,
                       .scores = scores.data(),
+                      .first = first == 0,
                       .lane_max = sums.data(),
                       .lane_sum = sums.data() + L,
                       .lane_lost = sums.data() + 2 * L,

@@ -17,7 +17,6 @@
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/query_lanes.h"
 #include "engine/kernels/tile_product.h"
-#include "engine/simd/exp2-inl.h"
 #include "engine/simd/math-inl.h"
 #include "engine/simd/tail-inl.h"
 #include "engine/simd/transpose-inl.h"
@@ -40,19 +39,8 @@ struct LaneProduct {
   const std::int32_t* lens;  // values: per lane
   std::size_t num_lanes;
   float* c;  // row i at c + i * num_lanes, aligned
-  const float* then =
-      nullptr;  // keys: the values, row i at then + i * then_stride, whose first lines will be wanted next
-  std::ptrdiff_t then_stride = 0;
+  bool add;  // to c
 };
-
-// Into L2 but not L1, where the compiler can say so.
-HWY_INLINE void PrefetchFar(const float* p) {
-#if HWY_COMPILER_GCC
-  __builtin_prefetch(p, /*write=*/0, /*locality=*/2);
-#else
-  hwy::Prefetch(p);
-#endif
-}
 
 // Rows of a that are in registers at a time, for the number of vectors of lanes: 16, 8 x 2 or 8 x 3 sums with 32
 // registers, 12 or 6 x 2 with 16. With one vector every multiplication loads what it broadcasts, and two loads a cycle
@@ -119,40 +107,32 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
 #undef ATTEND_STEP
     advance();
   };
-  // Rows of several heads are too far apart for the hardware to follow, so that lines are fetched here: of keys, those
-  // of the next rows while these are multiplied, and the first of each value; of values, the line to the right, one
-  // step of rows ahead, and 8 keys further down, since with a stride of 2 KiB what came for the next rows has left L1
-  // again. 16 queries, 1024 keys, size 64, stride 512, GFLOPS without, with all but the last, and with it: 70, 92, 105
-  // from L2, 64, 86, 96 from L3 (query_lanes/q16_n1024_d64*/AVX3).
   const std::size_t common = kValues ? std::min(inner, std::max(p.common, first) - first) : inner;
   std::size_t k = 0;
+  // Rows of several heads are too far apart for the hardware to follow, so that lines are fetched here, into L1, and
+  // only those that come next: rows some power of two apart share few sets and would not stay. Of keys, one line of
+  // every row while the line before is at work; of values, those of 8 keys further down, both where rows do not begin
+  // with a line. Losers, times relative to this with 16 queries, 1024 keys, 512 apart, rows 16 bytes off a line (as
+  // malloc has them, dot/b4_h8_m16_n1024_d64): lines of the next rows into L2 instead, 1.17; the rows of the next step
+  // into L2 as well, a line per multiplication, 1.07; copying rows side by side, in bulk or while sums run, 1.1
+  // to 1.35.
   if constexpr (kValues) {
-    const std::size_t ahead = row + kRows < p.num_rows ? kRows : 0;
     for (; k < common; ++k) {
-      PrefetchFar(a0 + ahead);
       hwy::Prefetch(a0 + 8 * stride);
+      hwy::Prefetch(a0 + 8 * stride + 15);
       step();
     }
-  } else if (lane == 0) {
-    const std::size_t rows_ahead = std::min<std::size_t>(16, p.num_rows - row - kRows);
-    const std::size_t lines = std::min(inner, rows_ahead * ((inner + 15) / 16));
-    const float* column = a0 + static_cast<std::ptrdiff_t>(kRows) * stride;
-    const float* line = column;
-    std::size_t left = rows_ahead;
-    if (first == 0)
-      for (std::size_t r = 0; r < kRows; ++r)
-        hwy::Prefetch(p.then + static_cast<std::ptrdiff_t>(row + r) * p.then_stride);
-    for (; k < lines; ++k) {
-      PrefetchFar(line);
-      line += stride;
-      if (--left == 0) {
-        left = rows_ahead;
-        line = column += 16;
+  } else {
+    const float* next_rows = a0 + static_cast<std::ptrdiff_t>(kRows) * stride + 15;
+    while (k < common) {
+      const float* line = k + 16 < common ? a0 + 31 : next_rows;
+      for (const std::size_t end = std::min(common, k + 16); k < end; ++k) {
+        hwy::Prefetch(line);
+        line += stride;
+        step();
       }
-      step();
     }
   }
-  for (; k < common; ++k) step();
   if constexpr (kValues) {
     const hn::RebindToSigned<D> di;
     for (; k < inner; ++k) {
@@ -201,7 +181,7 @@ template <bool kValues, std::size_t kVectors, class D>
 HWY_NOINLINE void LaneColumns(D d, const LaneProduct& p, std::size_t lane) {
   for (std::size_t first = 0; first == 0 || first < p.inner; first += kInnerBlock) {
     LaneRowsFrom<kValues, LaneRowsPerStep<kVectors>(), kVectors>(
-        d, p, 0, lane, first, std::min(kInnerBlock, p.inner - first), kValues || first > 0);
+        d, p, 0, lane, first, std::min(kInnerBlock, p.inner - first), p.add || first > 0);
   }
 }
 
@@ -246,23 +226,12 @@ HWY_INLINE V LaneMax(D d, const float* scores, std::size_t num_lanes, std::size_
 }
 
 // Scores become p, and their sums are added to sum - lost: in fours from the first key on, so that keys beyond a lane's
-// own, whose p is 0, leave its sum as it is wherever num_keys ends. kFar: m is too large for Exp2Shifted and s - m is
-// formed after all; rounding that is no worse than the rounding of such a score.
-template <bool kFar, class D, class V = hn::Vec<D>>
+// own, whose p is 0, leave its sum as it is wherever num_keys ends.
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE void LaneExps(D d, float* HWY_RESTRICT scores, std::size_t num_lanes, std::size_t num_keys, V m, V& sum,
                          V& lost) {
-  V subtracted = hn::Zero(d);
-  if constexpr (kFar) {
-    const hn::Mask<D> far = hn::Gt(hn::Abs(m), hn::Set(d, simd::kExp2MostShift));
-    subtracted = hn::IfThenElseZero(far, m);
-    m = hn::IfThenElse(far, hn::Zero(d), m);
-  }
-  const V shift = hn::Sub(hn::Set(d, simd::kExp2Magic), m);
-  const V low = hn::Sub(m, hn::Set(d, 126.0f));
   const auto exp2 = [&](float* at) HWY_ATTR {
-    V s = hn::Load(d, at);
-    if constexpr (kFar) s = hn::Sub(s, subtracted);
-    const V p = simd::Exp2Shifted(d, s, shift, low);
+    const V p = simd::Exp2(d, hn::Sub(hn::Load(d, at), m));
     hn::Store(p, d, at);
     return p;
   };
@@ -296,19 +265,18 @@ HWY_INLINE void LaneSoftmax(D d, const LanesArgs& args, std::size_t lane) {
     max = hn::Max(s, max);
   }
 
-  V m = hn::Load(d, args.lane_max + lane);
-  V sum = hn::Load(d, args.lane_sum + lane), lost = hn::Load(d, args.lane_lost + lane);
+  const V zero = hn::Zero(d);
+  V m = args.first ? lowest : hn::Load(d, args.lane_max + lane);
+  V sum = args.first ? zero : hn::Load(d, args.lane_sum + lane);
+  V lost = args.first ? zero : hn::Load(d, args.lane_lost + lane);
   const hn::Mask<D> moves = hn::Gt(max, hn::Add(m, hn::Set(d, kLaneMaxRise)));  // false for NaN
   if (!hn::AllFalse(d, moves)) {
     const V before = m;
     m = hn::IfThenElse(moves, hn::Round(max), m);
-    hn::Store(m, d, args.lane_max + lane);
     // While m is -inf, l and o hold nothing but zeros (or NaN), which any factor leaves as they are.
     const hn::Mask<D> scaled = hn::And(moves, hn::Gt(before, lowest));
     if (!hn::AllFalse(d, scaled)) {
-      const V one = hn::Set(d, 1.0f);
-      const V factor = hn::IfThenElse(
-          scaled, simd::Exp2Shifted(d, hn::Sub(before, m), hn::Set(d, simd::kExp2Magic), hn::Set(d, -126.0f)), one);
+      const V factor = hn::IfThenElse(scaled, simd::Exp2(d, hn::Sub(before, m)), hn::Set(d, 1.0f));
       sum = hn::Mul(sum, factor);
       lost = hn::Mul(lost, factor);
       float* HWY_RESTRICT o = args.accumulators + lane;
@@ -316,20 +284,27 @@ HWY_INLINE void LaneSoftmax(D d, const LanesArgs& args, std::size_t lane) {
     }
   }
 
+  hn::Store(m, d, args.lane_max + lane);
   // Lanes that have seen nothing but -inf: their p are 2^-inf = 0 with any finite m.
-  m = hn::IfThenZeroElse(hn::Eq(m, lowest), m);
-  if (HWY_LIKELY(hn::AllTrue(d, hn::Le(hn::Abs(m), hn::Set(d, simd::kExp2MostShift))))) {
-    LaneExps<false>(d, scores, L, args.num_keys, m, sum, lost);
-  } else {
-    LaneExps<true>(d, scores, L, args.num_keys, m, sum, lost);
-  }
+  LaneExps(d, scores, L, args.num_keys, hn::IfThenZeroElse(hn::Eq(m, lowest), m), sum, lost);
   hn::Store(sum, d, args.lane_sum + lane);
   hn::Store(lost, d, args.lane_lost + lane);
 }
 
+// A lane that has seen nothing.
+inline void BeginLanes(const LanesArgs& args) {
+  std::fill_n(args.lane_max, args.num_lanes, -std::numeric_limits<float>::infinity());
+  std::fill_n(args.lane_sum, args.num_lanes, 0.0f);
+  std::fill_n(args.lane_lost, args.num_lanes, 0.0f);
+  std::fill_n(args.accumulators, args.value_size * args.num_lanes, 0.0f);
+}
+
 template <class D>
 void LanesStep(D d, const LanesArgs& args) {
-  if (args.num_keys == 0) return;
+  if (args.num_keys == 0) {
+    if (args.first) BeginLanes(args);
+    return;
+  }
   MultiplyLanes<false>(d, {.a = args.keys,
                            .a_stride = args.keys_stride,
                            .num_rows = args.num_keys,
@@ -339,8 +314,7 @@ void LanesStep(D d, const LanesArgs& args) {
                            .lens = nullptr,
                            .num_lanes = args.num_lanes,
                            .c = args.scores,
-                           .then = args.values,
-                           .then_stride = args.values_stride});
+                           .add = false});
   for (std::size_t lane = 0; lane < args.num_lanes; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
   MultiplyLanes<true>(d, {.a = args.values,
                           .a_stride = args.values_stride,
@@ -350,7 +324,8 @@ void LanesStep(D d, const LanesArgs& args) {
                           .common = args.shortest,
                           .lens = args.lens,
                           .num_lanes = args.num_lanes,
-                          .c = args.accumulators});
+                          .c = args.accumulators,
+                          .add = !args.first});
 }
 
 // rows[i] = the row of lane + i, for count lanes.
@@ -364,36 +339,83 @@ HWY_INLINE void RowsOfLanes(T* first, std::ptrdiff_t head_stride, std::ptrdiff_t
   }
 }
 
-// By way of a square of one vector of lanes, where rows are scaled and padded and whose stride is known: rows of
-// queries lie anywhere, and transpositions want them evenly spaced.
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+// Four elements of rows that lie anywhere; zeros beyond the last row and element.
+struct RowsAnywhere {
+  const float* const* rows;
+  std::size_t num_rows, k, num_columns;
+
+  HWY_INLINE hn::Vec<hn::Full128<float>> operator[](std::size_t row) const {
+    const hn::Full128<float> d;
+    if (row >= num_rows) return hn::Zero(d);
+    return num_columns >= 4 ? hn::LoadU(d, rows[row] + k) : simd::LoadTail(d, rows[row] + k, num_columns);
+  }
+};
+struct ScaledStore {
+  float scale;
+
+  template <class D>
+  HWY_INLINE void operator()(hn::Vec<D> v, D d, float* HWY_RESTRICT to) const {
+    hn::Store(hn::Mul(v, hn::Set(d, scale)), d, to);
+  }
+};
+#endif
+
 template <class D>
 void PackLanes(D d, const PackLanesArgs& args) {
   const std::size_t lanes = hn::Lanes(d);
-  constexpr std::size_t kMostLanes = hn::MaxLanes(D());
-  HWY_ALIGN float square[kMostLanes * kMostLanes];
-  const float* rows[kMostLanes];
+  const float* rows[hn::MaxLanes(D())];
   const std::size_t used = args.num_heads * args.num_queries;
   const std::size_t L = hwy::RoundUpTo(used, lanes);
-  const hn::Vec<D> scale = hn::Set(d, args.scale);
   for (std::size_t lane = 0; lane < L; lane += lanes) {
     const std::size_t count = std::min(lanes, used - lane);
     RowsOfLanes(args.queries, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
-    for (std::size_t i = count; i < lanes; ++i) hn::Store(hn::Zero(d), d, square + i * lanes);
-    for (std::size_t k = 0; k < args.size; k += lanes) {
-      const std::size_t left = std::min(lanes, args.size - k);
-      if (left == lanes) {
-        for (std::size_t i = 0; i < count; ++i) {
-          hn::Store(hn::Mul(hn::LoadU(d, rows[i] + k), scale), d, square + i * lanes);
-        }
-      } else {
-        for (std::size_t i = 0; i < count; ++i) {
-          hn::Store(hn::Mul(simd::LoadTail(d, rows[i] + k, left), scale), d, square + i * lanes);
-        }
+    std::size_t k = 0;
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+    const ScaledStore store{args.scale};
+    if (count == lanes && lane % args.num_queries + lanes <= args.num_queries) {  // one head's, evenly spaced
+      for (; k + 4 <= args.size; k += 4) {
+        const simd::transpose::WholeRows whole{rows[0] + k, args.row_stride};
+        simd::transpose::FourColumns(d, whole, 4, args.packed + k * L + lane, L, store);
       }
-      simd::TransposeRows(d, square, static_cast<std::ptrdiff_t>(lanes), lanes, left, args.packed + k * L + lane, L);
     }
+    for (; k < args.size; k += 4) {
+      const std::size_t left = std::min<std::size_t>(4, args.size - k);
+      simd::transpose::FourColumns(d, RowsAnywhere{rows, count, k, left}, left, args.packed + k * L + lane, L, store);
+    }
+#else
+    for (; k < args.size; ++k) {
+      for (std::size_t i = 0; i < lanes; ++i) {
+        args.packed[k * L + lane + i] = i < count ? args.scale * rows[i][k] : 0.0f;
+      }
+    }
+#endif
   }
 }
+
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+// FourColumns gives the lanes one after another: each goes to elements n to n + left - 1 of its row, times its factor.
+// Where FourColumns would store them is ignored.
+struct StoreToRows {
+  float* const* rows;
+  const float* factors;
+  std::size_t n, left;
+  std::size_t* lane;
+
+  template <class D>
+  HWY_INLINE void operator()(hn::Vec<D> v, D d, float* /*to*/) const {
+    const hn::Vec<D> f = hn::Set(d, factors[*lane]);
+    // o may be NaN where l is 0: p = 0 of an infinite value.
+    v = hn::IfThenZeroElse(hn::Eq(f, hn::Zero(d)), hn::Mul(v, f));
+    if (left == hn::Lanes(d)) {
+      hn::StoreU(v, d, rows[*lane] + n);
+    } else {
+      simd::StoreTail(v, d, rows[*lane] + n, left);
+    }
+    ++*lane;
+  }
+};
+#endif
 
 // The way back. 1 / l once per lane and a product per element: a division of 16 lanes takes as long as 16 products,
 // 2000 cycles of the 7000 of a head of 32 queries, 32 keys and size 64. It costs a rounding more.
@@ -402,7 +424,6 @@ void LeaveLanes(D d, const LeaveLanesArgs& args) {
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d);
   constexpr std::size_t kMostLanes = hn::MaxLanes(D());
-  HWY_ALIGN float square[kMostLanes * kMostLanes];
   HWY_ALIGN float factors[kMostLanes];
   float* rows[kMostLanes];
   const std::size_t L = args.num_lanes;
@@ -417,19 +438,25 @@ void LeaveLanes(D d, const LeaveLanesArgs& args) {
     }
     hn::Store(factor, d, factors);
     for (std::size_t n = 0; n < args.value_size; n += lanes) {
+      const float* from = args.accumulators + n * L + lane;
       const std::size_t left = std::min(lanes, args.value_size - n);
-      simd::TransposeRows(d, args.accumulators + n * L + lane, static_cast<std::ptrdiff_t>(L), left, lanes, square,
-                          lanes);
-      const auto row = [&](std::size_t i) HWY_ATTR {
-        const V f = hn::Set(d, factors[i]);
-        // o may be NaN where l is 0: p = 0 of an infinite value.
-        return hn::IfThenZeroElse(hn::Eq(f, hn::Zero(d)), hn::Mul(hn::Load(d, square + i * lanes), f));
-      };
+#if ATTEND_TRANSPOSES_IN_REGISTERS
+      const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(L);
+      std::size_t i = 0;
+      const StoreToRows store{rows, factors, n, left, &i};
       if (left == lanes) {
-        for (std::size_t i = 0; i < count; ++i) hn::StoreU(row(i), d, rows[i] + n);
-      } else {
-        for (std::size_t i = 0; i < count; ++i) simd::StoreTail(row(i), d, rows[i] + n, left);
+        while (i + 4 <= count)
+          simd::transpose::FourColumns(d, simd::transpose::WholeRows{from + i, stride}, 4, factors, 0, store);
       }
+      while (i < count) {
+        simd::transpose::FourColumns(d, simd::transpose::EndingRows{from + i, stride, left, 4},
+                                     std::min<std::size_t>(4, count - i), factors, 0, store);
+      }
+#else
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t k = 0; k < left; ++k) rows[i][n + k] = factors[i] == 0 ? 0 : from[k * L + i] * factors[i];
+      }
+#endif
     }
   }
 }

@@ -46,10 +46,11 @@ struct LanesArgs {             // one step over some keys
   std::size_t shortest;      // the fewest that any lane but padding sees here; those beyond cost twice as much
   const std::int32_t* lens;  // aligned; per lane, 0 <= lens[i] <= num_keys, padding lanes 0
   float* scores;             // aligned scratch, num_keys * L; p when the step is done
-  float* lane_max;           // aligned; m per lane, -inf before the first step
-  float* lane_sum;           // aligned; l is sum - lost (simd::CompensatedAdd), 0 before the first step
+  bool first;                // what follows is not read but begun
+  float* lane_max;           // aligned; m per lane
+  float* lane_sum;           // aligned; l is sum - lost (simd::CompensatedAdd)
   float* lane_lost;
-  float* accumulators;  // aligned; o[n * L + lane], 0 before the first step
+  float* accumulators;  // aligned; o[n * L + lane]
 };
 
 struct LeaveLanesArgs {

@@ -1,6 +1,5 @@
 // Few queries: the queries of all heads that share keys and values are the lanes of vectors (kernels/query_lanes.h).
 #include <algorithm>
-#include <limits>
 
 #include "engine/run/pool.h"
 
@@ -60,9 +59,6 @@ void pool(const PoolJob& job, const Lanes& lanes, std::size_t chunk, std::byte* 
                 .size = static_cast<std::size_t>(plan.score_size),
                 .scale = plan.query_scale,
                 .packed = queries});
-  std::fill_n(max, lanes.num_lanes, -std::numeric_limits<float>::infinity());
-  std::fill_n(sum, 2 * lanes.num_lanes, 0.0f);
-  std::fill_n(accumulators, value_size * lanes.num_lanes, 0.0f);
   std::fill_n(tile_lens, lanes.num_lanes, 0);
   for (std::size_t first = lanes.begin; first < longest; first += plan.tile_keys) {
     const std::size_t count = std::min(plan.tile_keys, longest - first);
@@ -79,6 +75,7 @@ void pool(const PoolJob& job, const Lanes& lanes, std::size_t chunk, std::byte* 
                   .shortest = shortest,
                   .lens = tile_lens,
                   .scores = part<float>(worker, plan.layout.scores),
+                  .first = first == lanes.begin,
                   .lane_max = max,
                   .lane_sum = sum,
                   .lane_lost = lost,

@@ -68,9 +68,8 @@ std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::
   const auto lens = hwy::AllocateAligned<std::int32_t>(L);
   std::fill_n(packed.get(), p.size * L, kNaN);
   std::fill_n(scores.get(), step * L, kNaN);
-  std::fill_n(o.get(), p.value_size * L, 0.0f);
-  std::fill_n(sums.get(), L, -kInf);
-  std::fill_n(sums.get() + L, 2 * L, 0.0f);
+  std::fill_n(o.get(), p.value_size * L, kNaN);
+  std::fill_n(sums.get(), 3 * L, kNaN);
   kernels.pack({.queries = p.q.data(),
                 .head_stride = static_cast<std::ptrdiff_t>(p.head_stride),
                 .row_stride = static_cast<std::ptrdiff_t>(p.query_stride),
@@ -105,6 +104,7 @@ std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::
                   .shortest = static_cast<std::size_t>(shortest),
                   .lens = lens.get(),
                   .scores = scores.get(),
+                  .first = first == 0,
                   .lane_max = sums.get(),
                   .lane_sum = sums.get() + L,
                   .lane_lost = sums.get() + 2 * L,
