@@ -26,8 +26,8 @@ namespace attend::bench {
 struct Problem {
   Attention layer;
   Shape shape;
-  Tensor queries, keys, values;  // (B, M or N, ...), dense; keys and values without sizes: self-attention
-  LengthsTensor valid_lens;      // (B); no sizes: all keys are valid
+  AlignedTensor queries, keys, values;  // (B, M or N, ...), dense; keys and values without sizes: self-attention
+  LengthsTensor valid_lens;             // (B); no sizes: all keys are valid
   Causal causal = Causal::kNone;
   // Heads that the views of a row of queries are split into, (B, H, M, D), and those of keys and values; 1: (B, M, D).
   std::int64_t split = 1, kv_split = 1;
@@ -147,7 +147,7 @@ struct AdditiveWeights {
   AdditiveParameters parameters() const {
     return {.W_q = W_q.view(), .W_k = W_k.view(), .w_v = w_v.view(), .b_q = {}, .b_k = {}};
   }
-  Tensor W_q, W_k, w_v;
+  AlignedTensor W_q, W_k, w_v;
 };
 
 inline Problem additive_problem(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t num_hiddens,

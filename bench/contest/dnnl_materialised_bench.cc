@@ -20,9 +20,9 @@ namespace attend::bench {
 namespace {
 
 // (B, M, H * D) to (B, H, M, D).
-std::vector<float> heads_first(const Tensor& rows, std::int64_t heads, std::int64_t size) {
+AlignedVector heads_first(const AlignedTensor& rows, std::int64_t heads, std::int64_t size) {
   const TensorView<const float> split = split_heads(rows.view(), heads);
-  std::vector<float> copy;
+  AlignedVector copy;
   for (std::int64_t b = 0; b < split.size(0); ++b) {
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t m = 0; m < split.size(2); ++m)
@@ -38,10 +38,10 @@ void dot_materialised(benchmark::State& state, const Problem& problem) {
   const std::int64_t groups = shape.batch * shape.num_kv_heads, group = shape.num_heads / shape.num_kv_heads;
   const std::int64_t m = shape.num_queries * group, n = shape.num_keys, d = shape.query_size;
   const float scale = 1.0f / std::sqrt(static_cast<float>(d));
-  const std::vector<float> queries = heads_first(problem.queries, shape.num_heads, d),
-                           keys = heads_first(problem.keys, shape.num_kv_heads, d),
-                           values = heads_first(problem.values, shape.num_kv_heads, d);
-  std::vector<float> output(queries.size()), scores(static_cast<std::size_t>(m * n));
+  const AlignedVector queries = heads_first(problem.queries, shape.num_heads, d),
+                      keys = heads_first(problem.keys, shape.num_kv_heads, d),
+                      values = heads_first(problem.values, shape.num_kv_heads, d);
+  AlignedVector output(queries.size()), scores(static_cast<std::size_t>(m * n));
   const onednn::Operand score{scores.data(), {m, n}};
   std::vector<onednn::Primitive> steps;
   for (std::int64_t g = 0; g < groups; ++g) {

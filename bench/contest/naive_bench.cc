@@ -45,7 +45,7 @@ void naive_head(const float* queries, const float* keys, const float* values, fl
 void dot_naive(benchmark::State& state, const Problem& problem) {
   const Shape& shape = problem.shape;
   const std::int64_t stride = shape.num_heads * shape.query_size;
-  Tensor output{problem.queries.sizes, std::vector<float>(problem.queries.data.size())};
+  AlignedTensor output{problem.queries.sizes, AlignedVector(problem.queries.data.size())};
   for (auto _ : state) {
     for (std::int64_t h = 0; h < shape.num_heads; ++h) {
       const std::int64_t at = h * shape.query_size;

@@ -85,7 +85,7 @@ struct MultiHeadWeights {
         W_v(matrix(size, 13)),
         W_o(matrix(size, 14)),
         b(random_tensor({size}, 15, 0.1f)) {}
-  static Tensor matrix(std::int64_t size, std::uint64_t seed) {
+  static AlignedTensor matrix(std::int64_t size, std::uint64_t seed) {
     return random_tensor({size, size}, seed, 1.0f / std::sqrt(static_cast<float>(size)));
   }
   MultiHeadParameters parameters() const {
@@ -99,7 +99,7 @@ struct MultiHeadWeights {
             .b_o = b.view(),
             .w_v = {}};
   }
-  Tensor W_q, W_k, W_v, W_o, b;
+  AlignedTensor W_q, W_k, W_v, W_o, b;
 };
 
 Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t size, std::int64_t heads,
@@ -162,8 +162,8 @@ void register_multi_head() {
 // The operation on its own, (32, 128, N) scores, not in place. GB: valid scores read and all N written, per second.
 void run_masked_softmax(benchmark::State& state, const Target& target, std::int64_t columns, bool with_lens) {
   constexpr std::int64_t kBatch = 32, kQueries = 128, kRows = kBatch * kQueries;
-  const Tensor scores = random_tensor({kBatch, kQueries, columns}, 1, 3.0f);
-  Tensor weights{scores.sizes, std::vector<float>(scores.data.size())};
+  const AlignedTensor scores = random_tensor({kBatch, kQueries, columns}, 1, 3.0f);
+  AlignedTensor weights{scores.sizes, AlignedVector(scores.data.size())};
   const LengthsTensor lens{{kBatch, kQueries}, spread_lens(kRows, columns)};
   TensorView<const std::int32_t> valid_lens;
   if (with_lens) valid_lens = lens.view();

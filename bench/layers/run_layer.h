@@ -42,8 +42,8 @@ inline void run_layer(benchmark::State& state, const Problem& problem, const Pla
   const Shape& shape = plan.shape();
   const std::int64_t heads = plan.weight_heads();
   const std::int64_t keys = shape.num_keys, queries = shape.num_queries, columns = plan.output_size() * problem.split;
-  std::vector<float> output(static_cast<std::size_t>(shape.batch * queries * columns));
-  std::vector<float> pairs;
+  AlignedVector output(static_cast<std::size_t>(shape.batch * queries * columns));
+  AlignedVector pairs;
   Outputs out{.output = TensorView<float>(output.data(), {shape.batch, queries, columns}), .attention_weights = {}};
   if (problem.split > 1) out.output = split_heads(out.output, problem.split);
   if (options.attention_weights) {

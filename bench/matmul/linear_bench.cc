@@ -58,7 +58,7 @@ void register_linear_benchmarks() {
     const auto map = std::make_shared<Lazy<matmul::Linear>>();
     register_case(std::string("linear/") + c.name, "oneDNN", [map, &c](benchmark::State& state) {
       linear(state, map->get([&] {
-        const Tensor W = random_tensor({c.out, c.in}, 1), bias = random_tensor({c.out}, 2);
+        const AlignedTensor W = random_tensor({c.out, c.in}, 1), bias = random_tensor({c.out}, 2);
         return matmul::Linear(W.view(), bias.view(), "W");
       }),
              c);
