@@ -42,7 +42,7 @@ constexpr std::size_t kChunkQueries = 32, kChunkKeys = 1024;
 // Keys of a step of lanes. bench: query_lanes/*.
 constexpr std::size_t kLanesTileKeys = 128;
 // Bytes of keys and values of all heads that one worker reads before results are merged.
-constexpr std::size_t kDecodeChunkBytes = 4 * 1024 * 1024;
+constexpr std::size_t kDecodeChunkBytes = 8 * 1024 * 1024;
 // Work items per thread: enough that uneven lengths even out.
 constexpr std::size_t kItemsPerThread = 4;
 

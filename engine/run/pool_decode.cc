@@ -11,7 +11,7 @@ namespace attend::detail {
 namespace {
 
 // Keys of one head at a time. Sums of values are added up block by block, so it is the same whatever the strides.
-constexpr std::size_t kBlockKeys = 16;
+constexpr std::size_t kBlockKeys = 32;
 
 // All heads of one entry against one chunk of its keys. Rows of scores, sums and accumulators: key-value head by
 // key-value head, query head by query head, query by query.
