@@ -12,6 +12,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/layer_cases.h"
+#include "tests/support/masks.h"
 #include "tests/support/run.h"
 
 namespace attend::tests {
@@ -19,22 +20,6 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-// Puts NaN, infinities and huge numbers into every row n >= first_row(b) of a (B, N, D) or (B, H, N, D) tensor.
-template <class FirstRow>
-void spoil_rows(Tensor& tensor, FirstRow&& first_row) {
-  constexpr float kGarbage[] = {kNaN, kInf, -kInf, 3e38f, -kNaN};
-  const std::int64_t size = tensor.sizes.back();
-  const std::int64_t rows = tensor.sizes[tensor.sizes.size() - 2];
-  const std::int64_t heads = tensor.sizes.size() == 4 ? tensor.sizes[1] : 1;
-  for (std::int64_t b = 0; b < tensor.sizes[0]; ++b) {
-    for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t i = first_row(b) * size; i < rows * size; ++i) {
-        tensor.data[static_cast<std::size_t>((b * heads + h) * rows * size + i)] = kGarbage[i % 5];
-      }
-    }
-  }
-}
 
 // Elements of row (b, h, m) of a dense result whose rows have `size` elements.
 const float* row(const std::vector<float>& data, std::int64_t index, std::int64_t size) {
@@ -51,8 +36,8 @@ TEST_CASE("contract 1: keys and values that no row may see do not matter, whatev
         for (std::int32_t& len : clean.lens.data) len = std::min(len, static_cast<std::int32_t>(num_keys - 2));
         LayerCase spoiled = clean;
         const auto visible = [&](std::int64_t b) { return clean.visible_keys(b); };
-        spoil_rows(spoiled.keys, visible);
-        spoil_rows(spoiled.values, visible);
+        spoil_from(spoiled.keys, visible);
+        spoil_from(spoiled.values, visible);
         const reference::Result truth = spoiled.truth();
         for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
           const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
@@ -70,8 +55,8 @@ TEST_CASE("contract 1: keys and values beyond a row's own length do not matter t
         {.layer = layer, .batch = 1, .num_queries = 4, .num_keys = 40, .lens = Lens::kPerQuery, .seed = 12});
     clean.lens.data = {40, 7, 0, 23};
     LayerCase spoiled = clean;
-    spoil_rows(spoiled.keys, [](std::int64_t) { return 23; });
-    spoil_rows(spoiled.values, [](std::int64_t) { return 23; });
+    spoil_from(spoiled.keys, [](std::int64_t) { return 23; });
+    spoil_from(spoiled.values, [](std::int64_t) { return 23; });
     for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
       const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
       const RunResult actual = run_plan(plan, spoiled.inputs(), with_weights);

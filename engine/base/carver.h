@@ -29,6 +29,12 @@ class Carver {
   std::size_t bytes_ = 0;
 };
 
+// The part of cut memory at an offset.
+template <class T>
+T* part(std::byte* memory, std::size_t offset) {
+  return reinterpret_cast<T*>(memory + offset);
+}
+
 }  // namespace attend
 
 #endif  // ATTEND_BASE_CARVER_H_

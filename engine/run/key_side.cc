@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "engine/base/carver.h"
+
 namespace attend::detail {
-namespace {
-
-template <class T>
-T* part(std::byte* memory, std::size_t offset) {
-  return reinterpret_cast<T*>(memory + offset);
-}
-
-}  // namespace
-
 KeySide workspace_side(const PlanImpl& plan, std::byte* workspace) {
   KeySide side{.plan = &plan, .capacity = plan.key_capacity};
   if (!plan.keeps_key_exps()) return side;

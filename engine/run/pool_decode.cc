@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "engine/base/carver.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
@@ -55,10 +56,6 @@ class Entry {
   }
 
  private:
-  template <class T>
-  static T* part(std::byte* worker, std::size_t offset) {
-    return reinterpret_cast<T*>(worker + offset);
-  }
   std::size_t first_row(std::int64_t kv_head) const { return static_cast<std::size_t>(kv_head) * group_rows_; }
   std::size_t row_of_head(std::int64_t h) const { return static_cast<std::size_t>(h) * num_queries_; }
 

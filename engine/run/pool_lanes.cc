@@ -1,15 +1,11 @@
 // Few queries: the queries of all heads that share keys and values are the lanes of vectors (kernels/query_lanes.h).
 #include <algorithm>
 
+#include "engine/base/carver.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
 namespace {
-
-template <class T>
-T* part(std::byte* worker, std::size_t offset) {
-  return reinterpret_cast<T*>(worker + offset);
-}
 
 // The queries of one entry that share a key-value head.
 struct Lanes {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "engine/base/carver.h"
 #include "engine/run/head_keys.h"
 #include "engine/run/key_window.h"
 #include "engine/view/valid_lens.h"
@@ -73,11 +74,6 @@ class HeadGroup {
   }
 
  private:
-  template <class T>
-  static T* part(std::byte* worker, std::size_t offset) {
-    return reinterpret_cast<T*>(worker + offset);
-  }
-
   // The output rows of a group, and the queries of the next.
   void expect_rows(std::int64_t m, std::int64_t end) {
     const auto group = static_cast<std::int64_t>(plan_.group_queries);

@@ -23,15 +23,6 @@ namespace {
 
 constexpr Causal kBoth[] = {Causal::kBottomRight, Causal::kTopLeft};
 
-void check_truth(const LayerCase& c) {
-  const reference::Result truth = c.truth();
-  const Bound bound = c.bound(truth);
-  for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-    const RunResult result = run_plan(plan, c.inputs(), with_weights);
-    check_within(result.output, result.attention_weights, truth, bound);
-  });
-}
-
 }  // namespace
 
 TEST_CASE("causal: the truth, for fewer, as many and more queries than keys, beside any lengths") {

@@ -13,33 +13,19 @@
 #include "tests/support/run.h"
 
 namespace attend::tests {
-namespace {
-
-void check_case(const CaseSpec& spec) {
-  const LayerCase c(spec);
-  const reference::Result truth = c.truth();
-  const Bound bound = c.bound(truth);
-  for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-    const RunResult result = run_plan(plan, c.inputs(), with_weights);
-    check_within(result.output, result.attention_weights, truth, bound);
-  });
-}
-
-}  // namespace
-
 TEST_CASE("contract 6: head sizes up to 512, values of other sizes, for one query, a few and many") {
   for (const std::int64_t size : {1, 6, 48, 63, 80, 96, 127, 128, 200, 256, 511, 512}) {
     for (const std::int64_t num_queries : {1, 5, 33, 70}) {
       CAPTURE(size);
       CAPTURE(num_queries);
-      check_case({.layer = Layer::kDotHeads,
-                  .batch = 1,
-                  .num_queries = num_queries,
-                  .num_keys = 70,
-                  .size = size,
-                  .value_size = 513 - size,
-                  .num_heads = 2,
-                  .seed = 71});
+      check_truth(LayerCase({.layer = Layer::kDotHeads,
+                             .batch = 1,
+                             .num_queries = num_queries,
+                             .num_keys = 70,
+                             .size = size,
+                             .value_size = 513 - size,
+                             .num_heads = 2,
+                             .seed = 71}));
     }
   }
 }
@@ -56,7 +42,7 @@ TEST_CASE("contract 6: keys and values beyond half of L2 pass groups of queries 
                     .lens = lens,
                     .seed = 72};
       spec.causal = causal;
-      check_case(spec);
+      check_truth(LayerCase(spec));
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/executors.h"
 #include "tests/support/layer_cases.h"
+#include "tests/support/masks.h"
 #include "tests/support/prepared.h"
 #include "tests/support/run.h"
 
@@ -45,20 +46,6 @@ LayerCase the_case(Layer layer, std::int64_t num_queries = 9, std::int64_t num_k
     for (std::int32_t& len : c.lens.data) len = std::min(len, static_cast<std::int32_t>(num_keys));
   }
   return c;
-}
-
-// One batch entry alone.
-Inputs entry(const Inputs& in, std::int64_t b) {
-  const auto alone = [&](const auto& view) {
-    auto sizes = std::vector<std::int64_t>(view.sizes().begin(), view.sizes().end());
-    if (sizes.empty()) return view;
-    sizes[0] = 1;
-    return std::remove_cvref_t<decltype(view)>(view.at(b), std::span<const std::int64_t>(sizes), view.strides());
-  };
-  return {.queries = alone(in.queries),
-          .keys = alone(in.keys),
-          .values = alone(in.values),
-          .valid_lens = alone(in.valid_lens)};
 }
 
 std::vector<float> row_of(const RunResult& result, std::size_t row, std::int64_t size) {
@@ -129,13 +116,13 @@ TEST_CASE("chunks: same bits for any number of threads, any executor, an entry a
         CHECK(same_bits(expected, run_plan(plan, on_prepared(c.inputs(), prepared.keys))));
         const auto half = static_cast<std::ptrdiff_t>(expected.output.size() / 2);
         for (const std::int64_t b : {0, 1}) {
-          const RunResult alone = run_plan(plan, entry(c.inputs(), b));
+          const RunResult alone = run_plan(plan, entry_of(c.inputs(), b));
           CHECK(
               same_bits(alone.output, {expected.output.begin() + b * half, expected.output.begin() + (b + 1) * half}));
         }
         // Queries alone as well.
         for (const std::int64_t m : {0, 4, 8}) {
-          Inputs one = entry(c.inputs(), 0);
+          Inputs one = entry_of(c.inputs(), 0);
           one.queries = rows_of(one.queries, m, 1);
           const std::int32_t len[] = {kLens[static_cast<std::size_t>(m)]};
           if (lens == Lens::kPerQuery) one.valid_lens = TensorView<const std::int32_t>(len, {1});

@@ -123,6 +123,16 @@ void for_each_plan(const LayerCase& c, Check&& check) {
   for_each_plan(c.attention, c.shape, c.plan_options(), check);
 }
 
+// Output and weights of every plan are within the contract's bound of the truth.
+inline void check_truth(const LayerCase& c) {
+  const reference::Result truth = c.truth();
+  const Bound bound = c.bound(truth);
+  for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+    const RunResult result = run_plan(plan, c.inputs(), with_weights);
+    check_within(result.output, result.attention_weights, truth, bound);
+  });
+}
+
 }  // namespace attend::tests
 
 #endif  // ATTEND_TESTS_SUPPORT_RUN_H_
