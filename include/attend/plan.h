@@ -58,9 +58,10 @@ enum class Causal {
 
 // What happens to queries beyond an entry's valid length, where the queries are as padded as the keys (self-attention).
 enum class Padding {
-  kCompute,      // they are queries like others
-  kSkipQueries,  // query rows at or beyond valid_lens[b] are neither projected nor scored: their output and weights are
-                 // 0
+  // They are queries like others.
+  kCompute,
+  // Query rows at or beyond valid_lens[b] of the run are neither projected nor scored: their output and weights are 0.
+  kSkipQueries,
 };
 
 // How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
@@ -108,7 +109,8 @@ struct PlanOptions {
   // tile_queries and tile_keys override the entry. Looked at while planning only. Entries are for one number of
   // threads: with a profile, and only then, threads may change the path and so the last bits of results.
   const Profile* profile = nullptr;
-  // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones.
+  // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones. Chooses
+  // no other path, so that results keep their bits; for a few queries, path "dot/fused" uses prepared keys fastest.
   bool prepared_keys = false;
   // Path additive/factored. A tier for every tile, for tests: results are wrong where the ranges exceed it.
   ScoreTier score_tier = ScoreTier::kByRange;
@@ -121,8 +123,8 @@ class PreparedKeys;
 // What a run reads. keys not given: self-attention (keys are the queries). values not given: the keys.
 struct Inputs {
   TensorView<const float> queries{};            // (B, M, Dq), or (B, H, M, D) where Shape::num_heads was given
-  TensorView<const float> keys{};               // (B, N, Dk), or (B, H, N, D)
-  TensorView<const float> values{};             // (B, N, Dv), or (B, H, N, Dv)
+  TensorView<const float> keys{};               // (B, N, Dk), or (B, Hkv, N, D)
+  TensorView<const float> values{};             // (B, N, Dv), or (B, Hkv, N, Dv)
   TensorView<const std::int32_t> valid_lens{};  // (B) or (B, M); not given: all N keys are valid
   // Instead of keys and values. valid_lens then counts prepared keys: at most len(b) each; not given: all of them.
   const PreparedKeys* prepared = nullptr;
@@ -160,10 +162,11 @@ class Plan {
   //     strides are free (negative and zero too where reading), in elements.
   //   Aliasing: output and attention_weights overlap neither each other nor any input; overlap is undefined. Inputs may
   //     overlap each other. No alignment is asked for.
-  //   Special values: a row without valid keys gives output and weights 0; a NaN or +inf in a valid score makes that
-  //   row
-  //     NaN; a -inf score weighs 0 (all -inf: the row is 0). Keys and values at or beyond a row's valid length do not
-  //     influence it, and those that no row sees are never read.
+  //   Special values: a row that sees no key (by its valid length or a causal mask) gives output and weights 0; a NaN
+  //     or +inf in a score it sees makes that row NaN; a -inf score weighs 0 (all -inf: the row is 0). Keys and values
+  //     that a row does not see do not influence it, and those that no row sees are never read, nor are queries that
+  //     are skipped (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included,
+  //     overflow from 2^127 = 1.7e38 on.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact
   //     result for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its
   //     projections.
