@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/base/carver.h"
+#include "engine/run/expected_rows.h"
 #include "engine/run/head_keys.h"
 #include "engine/run/key_window.h"
 #include "engine/view/valid_lens.h"
@@ -28,7 +29,7 @@ class HeadGroup {
  public:
   // window: where keys are projected, or null.
   HeadGroup(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
-            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts)
+            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts, ExpectedRows& expected)
       : job_(job),
         plan_(*job.plan),
         keys_(job, b, kv_head, begin, limit, window, worker),
@@ -52,21 +53,15 @@ class HeadGroup {
         scores_(part<float>(worker, plan_.layout.scores)),
         max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
-        tier_counts_(tier_counts) {}
-
-  // Rows that this worker probably wants when it has done with this item, and may ask for meanwhile.
-  void expect(const kernels::RowsAhead& queries, const kernels::RowsAhead& keys, const kernels::RowsAhead& values) {
-    ahead_[2] = queries;
-    ahead_[3] = keys;
-    ahead_[4] = values;
-  }
+        tier_counts_(tier_counts),
+        expected_(expected) {}
 
   // Queries first ... last - 1 of each head, a group at a time. chunk: which of the chunks these keys are.
   void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
     const std::int64_t computed = std::min(last, job_.visible.num_queries(b_));
     for (h_ = kv_head_ * plan_.group_heads(); h_ < (kv_head_ + 1) * plan_.group_heads(); ++h_) {
       for (std::int64_t m = first; m < computed; m += static_cast<std::int64_t>(plan_.group_queries)) {
-        expect_rows(m, computed);
+        expected_.at_work(b_, h_, m, computed);
         pool_group(m, std::min(plan_.group_queries, static_cast<std::size_t>(computed - m)), chunk);
       }
       if (plan_.chunk_keys == 0) clear_rows(job_, b_, h_, std::max(first, computed), last);
@@ -74,21 +69,6 @@ class HeadGroup {
   }
 
  private:
-  // The output rows of a group, and the queries of the next.
-  void expect_rows(std::int64_t m, std::int64_t end) {
-    const auto group = static_cast<std::int64_t>(plan_.group_queries);
-    const std::int64_t next = std::min(end, m + group), after = std::min(end, next + group);
-    ahead_[0] = {job_.output.at(b_, h_, m), job_.output.row_stride, static_cast<std::size_t>(next - m), value_size_};
-    ahead_[1] = {job_.queries.at(b_, h_, next), job_.queries.row_stride, static_cast<std::size_t>(after - next),
-                 score_size_};
-  }
-  kernels::RowsAhead* rows_ahead() {
-    for (kernels::RowsAhead& rows : ahead_) {
-      if (rows.num_rows > 0) return &rows;
-    }
-    return nullptr;
-  }
-
   void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
     std::size_t longest = 0;
     for (std::size_t r = 0; r < rows; ++r) {
@@ -158,7 +138,7 @@ class HeadGroup {
                                     .accumulate = false,
                                     .lens = tile_lens_,
                                     .max_lanes = max_lanes,
-                                    .ahead = rows_ahead()});
+                                    .ahead = expected_.next()});
     if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
   }
 
@@ -260,7 +240,7 @@ class HeadGroup {
                                   .inner = columns,
                                   .accumulate = true,
                                   .inner_lens = tile_lens_,
-                                  .ahead = rows_ahead()};
+                                  .ahead = expected_.next()};
     // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
     const std::size_t last = first + columns;
     if (tile.shortest >= last || keys_.are_finite(std::max(first, tile.shortest), last)) {
@@ -419,32 +399,8 @@ class HeadGroup {
   float* const max_lanes_;
   std::int32_t* const tile_lens_;
   std::uint64_t* const tier_counts_;
-  std::array<kernels::RowsAhead, 5> ahead_{};
+  ExpectedRows& expected_;
 };
-
-// The first group of queries of an item, as rows to ask for.
-kernels::RowsAhead first_queries_of_item(const PoolJob& job, std::size_t item) {
-  const PlanImpl& plan = *job.plan;
-  const auto head = static_cast<std::int64_t>(item / (plan.query_ranges * job.num_chunks()) * plan.entries_per_item);
-  if (head >= job.batch * plan.num_kv_heads || plan.query_ranges > 1) return {};
-  const std::int64_t b = head / plan.num_kv_heads,
-                     rows = std::min<std::int64_t>(job.visible.num_queries(b),
-                                                   static_cast<std::int64_t>(plan.group_queries));
-  return {job.queries.at(b, head % plan.num_kv_heads * plan.group_heads(), 0), job.queries.row_stride,
-          static_cast<std::size_t>(rows), static_cast<std::size_t>(plan.score_size)};
-}
-
-// What an item's keys or values of one head are, as rows to ask for.
-kernels::RowsAhead rows_of_item(const PoolJob& job, const Rows<const float>& rows, std::size_t item,
-                                std::int64_t size) {
-  const PlanImpl& plan = *job.plan;
-  const auto head = static_cast<std::int64_t>(item / (plan.query_ranges * job.num_chunks()) * plan.entries_per_item);
-  if (head >= job.batch * plan.num_kv_heads) return {};
-  const auto [begin, limit] = job.chunk_range(head / plan.num_kv_heads, item % job.num_chunks());
-  if (begin >= limit) return {};
-  return {rows.at(head / plan.num_kv_heads, head % plan.num_kv_heads, static_cast<std::int64_t>(begin)),
-          rows.row_stride, limit - begin, static_cast<std::size_t>(size)};
-}
 
 }  // namespace
 
@@ -469,18 +425,15 @@ bool pool_tiles(const PoolJob& job, std::size_t item, std::byte* worker, std::ui
     // Additive layers have one head, so heads are entries.
     if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
   }
+  ExpectedRows expected(job);
+  // Items are drawn in order by all workers.
+  expected.after(item + static_cast<std::size_t>(plan.options.threads));
   for (std::int64_t head = first_head; head < last_head; ++head) {
     const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
     const auto [begin, limit] = job.chunk_range(b, chunk);
     if (chunk > 0 && begin >= limit) continue;
-    HeadGroup group(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts);
-    if (plan.layer->score != Score::kAdditive && job.packed.value_panels == nullptr) {
-      // Items are drawn in order by all workers.
-      const std::size_t next = item + static_cast<std::size_t>(plan.options.threads);
-      group.expect(first_queries_of_item(job, next), rows_of_item(job, job.keys, next, plan.score_size),
-                   rows_of_item(job, job.values, next, plan.head_value_size));
-    }
-    group.pool(first, last, chunk);
+    HeadGroup(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts, expected)
+        .pool(first, last, chunk);
   }
   return !window || !window->failed();
 }

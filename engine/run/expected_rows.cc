@@ -1,0 +1,49 @@
+#include "engine/run/expected_rows.h"
+
+#include <algorithm>
+
+namespace attend::detail {
+namespace {
+
+kernels::RowsAhead rows_from(const Rows<const float>& rows, std::int64_t b, std::int64_t h, std::int64_t first,
+                             std::int64_t last, std::int64_t size) {
+  if (first >= last) return {};
+  return {rows.at(b, h, first), rows.row_stride, static_cast<std::size_t>(last - first),
+          static_cast<std::size_t>(size)};
+}
+
+}  // namespace
+
+void ExpectedRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end) {
+  const auto group = static_cast<std::int64_t>(plan_.group_queries);
+  const std::int64_t next = std::min(end, m + group);
+  const Rows<const float> output{job_.output.data, job_.output.batch_stride, job_.output.head_stride,
+                                 job_.output.row_stride};
+  rows_[0] = rows_from(output, b, h, m, next, plan_.head_value_size);
+  rows_[1] = rows_from(job_.queries, b, h, next, std::min(end, next + group), plan_.score_size);
+}
+
+void ExpectedRows::after(std::size_t item) {
+  // An additive score's keys are projected or prepared; what is packed already is not read again.
+  if (plan_.layer->score == Score::kAdditive || job_.packed.value_panels != nullptr) return;
+  const auto head = static_cast<std::int64_t>(item / (plan_.query_ranges * job_.num_chunks()));
+  if (head >= job_.batch * plan_.num_kv_heads) return;
+  const std::int64_t b = head / plan_.num_kv_heads, kv_head = head % plan_.num_kv_heads;
+  const auto [begin, limit] = job_.chunk_range(b, item % job_.num_chunks());
+  const auto first = static_cast<std::int64_t>(begin), last = static_cast<std::int64_t>(limit);
+  if (plan_.query_ranges == 1) {
+    const auto group = std::min(job_.visible.num_queries(b), static_cast<std::int64_t>(plan_.group_queries));
+    rows_[2] = rows_from(job_.queries, b, kv_head * plan_.group_heads(), 0, group, plan_.score_size);
+  }
+  rows_[3] = rows_from(job_.keys, b, kv_head, first, last, plan_.score_size);
+  rows_[4] = rows_from(job_.values, b, kv_head, first, last, plan_.head_value_size);
+}
+
+kernels::RowsAhead* ExpectedRows::next() {
+  for (kernels::RowsAhead& rows : rows_) {
+    if (rows.num_rows > 0) return &rows;
+  }
+  return nullptr;
+}
+
+}  // namespace attend::detail

@@ -1,0 +1,35 @@
+// What a worker that pools tiles will want before long: the output rows of the queries at work, the queries after them,
+// and what its next item begins with. Products ask for it meanwhile (kernels/rows_ahead.h); that changes no result.
+#ifndef ATTEND_RUN_EXPECTED_ROWS_H_
+#define ATTEND_RUN_EXPECTED_ROWS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/kernels/rows_ahead.h"
+#include "engine/run/pool.h"
+
+namespace attend::detail {
+
+class ExpectedRows {
+ public:
+  explicit ExpectedRows(const PoolJob& job) : job_(job), plan_(*job.plan) {}
+
+  // A group of queries of a head begins with query m; the last one ends before `end`.
+  void at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end);
+  // The worker probably goes on with this item, if there is such.
+  void after(std::size_t item);
+
+  // Rows to ask for now, or null.
+  kernels::RowsAhead* next();
+
+ private:
+  const PoolJob& job_;
+  const PlanImpl& plan_;
+  std::array<kernels::RowsAhead, 5> rows_{};  // output, queries; queries, keys and values of the next item
+};
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_RUN_EXPECTED_ROWS_H_
