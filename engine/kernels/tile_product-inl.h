@@ -23,6 +23,14 @@
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/tile_product.h"
 
+// One lane gains from being inlined, see MultiplyRows.
+#undef ATTEND_MULTIPLY_ROWS
+#if HWY_TARGET == HWY_SCALAR
+#define ATTEND_MULTIPLY_ROWS HWY_INLINE
+#else
+#define ATTEND_MULTIPLY_ROWS HWY_NOINLINE
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace attend {
 namespace kernels {
@@ -73,8 +81,8 @@ HWY_INLINE void StoreRow(D d, const BlockArgs& args, V c0, V c1, V c2, V c3, flo
 // them back took the ports of the FMAs 2 times in 26. tile_product/qk_m48_n512_d64 on AVX3: 89 -> 97 % of the peak. Two
 // terms per turn; four are no faster, and g++ runs out of registers.
 template <std::size_t kRows, class D>
-HWY_NOINLINE void MultiplyRows(D d, const BlockArgs& args, const float* HWY_RESTRICT a, size_t inner,
-                               float* HWY_RESTRICT c, float* HWY_RESTRICT max_lanes) {
+ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* HWY_RESTRICT a, size_t inner,
+                                       float* HWY_RESTRICT c, float* HWY_RESTRICT max_lanes) {
   static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
