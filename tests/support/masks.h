@@ -141,6 +141,20 @@ inline void check_same_prepared(const LayerCase& c, const Plan& plan, bool with_
   CHECK(same_bits(expected, run_plan(plan, in, with_weights)));
 }
 
+// Keys and values that no row sees change no bit, whatever they hold.
+inline void check_hidden_do_not_matter(const LayerCase& clean) {
+  LayerCase spoiled = clean;
+  const auto visible = [&](std::int64_t b) { return clean.visible_keys(b); };
+  spoil_from(spoiled.keys, visible);
+  spoil_from(spoiled.values, visible);
+  const reference::Result truth = spoiled.truth();
+  for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
+    const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
+    CHECK(same_bits(expected, run_plan(plan, spoiled.inputs(), with_weights)));
+    check_within(expected.output, expected.attention_weights, truth, clean.bound(truth));
+  });
+}
+
 }  // namespace attend::tests
 
 #endif  // ATTEND_TESTS_SUPPORT_MASKS_H_
