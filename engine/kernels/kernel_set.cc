@@ -23,6 +23,7 @@ KernelSet make_kernel_set(std::int64_t target) {
           .query_lanes = query_lanes_kernels(target),
           .few_rows = few_rows_kernels(target),
           .masked_softmax = masked_softmax_kernels(target),
+          .linear_rows = linear_rows_kernels(target),
           .additive_score = additive_score_kernels(target)};
 }
 

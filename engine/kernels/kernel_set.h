@@ -8,6 +8,7 @@
 
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/few_rows.h"
+#include "engine/kernels/linear_rows.h"
 #include "engine/kernels/masked_softmax.h"
 #include "engine/kernels/pack.h"
 #include "engine/kernels/query_lanes.h"
@@ -25,6 +26,7 @@ struct KernelSet {
   QueryLanesKernels query_lanes;
   FewRowsKernels few_rows;
   MaskedSoftmaxKernels masked_softmax;
+  LinearRowsKernels linear_rows;
   AdditiveScoreKernels additive_score;
 };
 

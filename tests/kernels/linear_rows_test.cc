@@ -1,0 +1,195 @@
+// y = W x + b by our own kernel: against double for every count of rows and columns around the kernels' tiles, the same
+// bits whichever rows come together, and nothing touched beyond the rows.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "engine/kernels/linear_rows.h"
+#include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr std::size_t kPanel = kernels::kLinearPanel;
+
+// Weights and rows, each array between unmapped pages. Rows and results lie apart, in an order of their own.
+class Problem {
+ public:
+  Problem(const Target& target, std::size_t most_rows, std::size_t in, std::size_t out, bool with_bias)
+      : kernels_(kernels::linear_rows_kernels(target.id())),
+        in_(in),
+        out_(out),
+        with_bias_(with_bias),
+        weights_(kernels::linear_panels(out) * kPanel * in),
+        bias_(kernels::linear_panels(out) * kPanel),
+        x_(most_rows * in),
+        y_(most_rows * out) {
+    Random random(in * 37 + out);
+    for (std::size_t o = 0; o < out; ++o) {
+      bias_[o] = random.normal();
+      for (std::size_t k = 0; k < in; ++k) weight(o, k) = random.normal();
+    }
+    for (float& x : x_) x = random.normal();
+  }
+
+  float& weight(std::size_t o, std::size_t k) { return weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel]; }
+  float& x(std::size_t row, std::size_t k) { return x_[row * in_ + k]; }
+  const float* y(std::size_t row) const { return y_.data() + row * out_; }
+
+  // Rows `first` to first + count - 1, from the last to the first if reversed. All other results become NaN.
+  void multiply(std::size_t first, std::size_t count, bool reversed = false) {
+    std::fill(y_.begin(), y_.end(), kNaN);
+    std::vector<const float*> rows;
+    std::vector<float*> results;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t row = first + (reversed ? count - 1 - i : i);
+      rows.push_back(x_.data() + row * in_);
+      results.push_back(y_.data() + row * out_);
+    }
+    kernels_.multiply({.rows = rows.data(),
+                       .results = results.data(),
+                       .num_rows = count,
+                       .weights = weights_.data(),
+                       .bias = with_bias_ ? bias_.data() : nullptr,
+                       .in = in_,
+                       .out = out_});
+  }
+
+  // The largest |y - truth| / (|b| + |W| |x|) of a row: errors in units of what was summed.
+  double relative_error(std::size_t row) {
+    double worst = 0;
+    for (std::size_t o = 0; o < out_; ++o) {
+      double sum = with_bias_ ? bias_[o] : 0.0, magnitude = std::abs(sum);
+      for (std::size_t k = 0; k < in_; ++k) {
+        const double term = static_cast<double>(weight(o, k)) * x(row, k);
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      const double error = std::abs(y(row)[o] - sum);
+      worst = std::isnan(error) ? 1 : std::max(worst, magnitude > 0 ? error / magnitude : error);
+    }
+    return worst;
+  }
+  std::vector<float> results() const { return {y_.data(), y_.data() + y_.size()}; }
+
+ private:
+  kernels::LinearRowsKernels kernels_;
+  std::size_t in_, out_;
+  bool with_bias_;
+  GuardedArray<float> weights_, bias_, x_, y_;
+};
+
+}  // namespace
+
+TEST_CASE("linear rows: equals double for counts of rows and columns around the tiles, nothing beyond is touched") {
+  constexpr std::size_t kRows = 20;
+  for_each_target([&](const Target& target) {
+    for (const std::size_t out :
+         {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80, 97, 130}) {
+      for (const std::size_t in : {1u, 2u, 7u, 40u}) {
+        for (const bool with_bias : {false, true}) {
+          Problem problem(target, kRows, in, out, with_bias);
+          for (std::size_t count = 0; count <= kRows; ++count) {
+            const std::size_t first = kRows - count;
+            problem.multiply(first, count, count % 2 == 1);
+            double worst = 0;
+            for (std::size_t row = first; row < kRows; ++row) worst = std::max(worst, problem.relative_error(row));
+            INFO(out, " x ", in, ", ", count, " rows, bias ", with_bias);
+            CHECK(worst <= 2.5e-7 * (1 + std::sqrt(static_cast<double>(in)) / 4));
+            for (std::size_t i = 0; i < first * out; ++i) REQUIRE(std::isnan(problem.y(0)[i]));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("linear rows: a row's bits depend neither on the other rows nor on their number") {
+  constexpr std::size_t kRows = 40;
+  for_each_target([&](const Target& target) {
+    // The last: several blocks of weights (640 KiB each).
+    for (const auto& [out, in] : std::vector<std::pair<std::size_t, std::size_t>>{{7, 5}, {100, 33}, {700, 600}}) {
+      Problem problem(target, kRows, in, out, true);
+      std::vector<float> expected;
+      for (std::size_t row = 0; row < kRows; ++row) {
+        problem.multiply(row, 1);
+        expected.insert(expected.end(), problem.y(row), problem.y(row) + out);
+      }
+      for (std::size_t count = 2; count <= kRows; count += count < 12 ? 1 : 7) {
+        for (const bool reversed : {false, true}) {
+          const std::size_t first = count % 3 == 0 ? kRows - count : 0;
+          problem.multiply(first, count, reversed);
+          INFO(out, " x ", in, ", ", count, " rows");
+          CHECK(same_bits(problem.y(first), expected.data() + first * out, count * out));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("linear rows: large weights equal double") {
+  for_each_target([&](const Target& target) {
+    Problem problem(target, 11, 900, 530, true);
+    problem.multiply(0, 11);
+    for (std::size_t row = 0; row < 11; ++row) CHECK(problem.relative_error(row) <= 4e-7);
+  });
+}
+
+TEST_CASE("linear rows: NaN and infinity stay in their row and their column") {
+  constexpr std::size_t kRows = 13, kIn = 21, kOut = 50;
+  for_each_target([&](const Target& target) {
+    Problem problem(target, kRows, kIn, kOut, true);
+    problem.multiply(0, kRows);
+    const std::vector<float> expected = problem.results();
+    for (const float bad : {kNaN, std::numeric_limits<float>::infinity()}) {
+      const float x = std::exchange(problem.x(5, 3), bad), w = std::exchange(problem.weight(17, 20), bad);
+      problem.multiply(0, kRows);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        for (std::size_t o = 0; o < kOut; ++o) {
+          const float y = problem.y(row)[o];
+          if (row == 5 || o == 17) {
+            CHECK(!std::isfinite(y));
+          } else {
+            CHECK(same_bits(&y, &expected[row * kOut + o], 1));
+          }
+        }
+      }
+      problem.x(5, 3) = x;
+      problem.weight(17, 20) = w;
+    }
+  });
+}
+
+TEST_CASE("linear rows: no terms leave the bias, no rows and no columns do nothing") {
+  for_each_target([&](const Target& target) {
+    const kernels::LinearRowsKernels kernels = kernels::linear_rows_kernels(target.id());
+    alignas(64) const float bias[kPanel] = {3, 4};
+    alignas(64) const float weights[kPanel] = {};
+    const float* row = bias;
+    float results[2] = {kNaN, kNaN};
+    float* result = results;
+    kernels::LinearRowsArgs args{
+        .rows = &row, .results = &result, .num_rows = 0, .weights = weights, .bias = bias, .in = 0, .out = 2};
+    kernels.multiply(args);
+    CHECK(std::isnan(results[0]));
+    args.num_rows = 1;
+    args.out = 0;
+    kernels.multiply(args);
+    CHECK(std::isnan(results[0]));
+    args.out = 2;
+    kernels.multiply(args);
+    CHECK(results[0] == 3.0f);
+    CHECK(results[1] == 4.0f);
+  });
+}
+
+}  // namespace attend::tests
