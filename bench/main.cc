@@ -41,7 +41,11 @@ void add_context() {
   benchmark::AddCustomContext("cpu", cpu_model());
   benchmark::AddCustomContext("targets", targets);
   benchmark::AddCustomContext("highway", highway_version());
+#ifdef ATTEND_WITH_ONEDNN
   benchmark::AddCustomContext("onednn", onednn_version());
+#else
+  benchmark::AddCustomContext("onednn", "none in this build (ATTEND_WITH_ONEDNN)");
+#endif
   benchmark::AddCustomContext("compiler", compiler());
   // What bounds every case, in the head of every run.
   benchmark::AddCustomContext("fma_peak", std::to_string(fma_peak(Target::best()) * 1e-9) + " GFLOPS");
@@ -72,9 +76,11 @@ void register_all() {
   register_linear_benchmarks();
   register_layer_benchmarks();
   register_additive_benchmarks();
+#ifdef ATTEND_WITH_ONEDNN
   register_dnnl_materialised_benchmarks();
-  register_naive_benchmarks();
   register_additive_eager_benchmarks();
+#endif
+  register_naive_benchmarks();
   register_planner_benchmarks();
 }
 

@@ -120,8 +120,8 @@ Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t
 }
 
 // Queries and output: 4 E^2 per computed query row; keys and values: 4 E^2 per valid key; pooling as in dot with H D =
-// E. The share is of the best target's peak, whatever the plan's: the projections are oneDNN's, which chooses for
-// itself.
+// E. The share is of the best target's peak, whatever the plan's: of E = 512 the projections are oneDNN's, which
+// chooses for itself.
 void count_multi_head(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
   const double size = static_cast<double>(problem.queries.sizes[2]);
   const bool skips = options.padding == Padding::kSkipQueries;

@@ -24,7 +24,7 @@ constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26
 // too few sums in flight; a row of dot/decode ends in a sum across lanes. Fitted to bench planner/*.
 constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.76, kOneVectorShare = 0.55;
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
-// Of oneDNN's projections. bench: linear/*.
+// Of projections, by oneDNN or by our own kernel. bench: linear/*.
 constexpr double kProjectionShare = 0.9;
 // Packing reads and writes within L2, transposing keys. bench: pack/*.
 constexpr double kPackingShare = 0.35;
@@ -45,8 +45,19 @@ double visible_pairs(const PlanImpl& plan) {
   return triangle + to_double(m - end) * to_double(n);
 }
 
-double map_flops(const matmul::Linear* map, double rows) {
-  return map == nullptr ? 0 : 2 * rows * static_cast<double>(map->in_size()) * static_cast<double>(map->out_size());
+// Calls visit(map, FLOPs) for each projection of a run.
+template <class Visit>
+void for_each_map(const PlanImpl& plan, const Visit& visit) {
+  const auto map_rows = [&](const matmul::Linear* map, std::int64_t rows) {
+    if (map == nullptr) return;
+    const double batch_rows = to_double(plan.shape.batch) * to_double(rows);
+    visit(*map, 2 * batch_rows * static_cast<double>(map->in_size()) * static_cast<double>(map->out_size()));
+  };
+  map_rows(plan.query_map, plan.shape.num_queries);
+  map_rows(plan.output_map, plan.shape.num_queries);
+  if (plan.options.prepared_keys) return;
+  map_rows(plan.key_map, plan.shape.num_keys);
+  map_rows(plan.value_map, plan.shape.num_keys);
 }
 
 double round_to(double n, std::size_t multiple) {
@@ -105,8 +116,7 @@ Work count_work(const PlanImpl& plan) {
   Work work;
   work.score_flops = additive ? 0 : passes * 2 * pairs * d;
   work.pool_flops = 2 * pairs * dv;
-  work.projection_flops = map_flops(plan.query_map, batch * m) + map_flops(plan.output_map, batch * m);
-  if (!prepared) work.projection_flops += map_flops(plan.key_map, batch * n) + map_flops(plan.value_map, batch * n);
+  for_each_map(plan, [&](const matmul::Linear&, double flops) { work.projection_flops += flops; });
   work.exps = passes * pairs;
   if (additive) work.tanhs = passes * pairs * d;
   if (plan.factored) work.exps += batch * heads * d * (m + (prepared ? 0 : n));
@@ -139,7 +149,10 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
   cost.tanh_seconds =
       ratio(work.tanhs * (plan.factored ? kFlopsPerFactoredTanh : kFlopsPerRationalTanh), machine.flops);
   cost.packing_seconds = ratio(2 * work.bytes_packed, machine.l2_bandwidth * kPackingShare);
-  cost.projection_seconds = ratio(work.projection_flops, machine.projection_flops * kProjectionShare);
+  for_each_map(plan, [&](const matmul::Linear& map, double flops) {
+    const double peak = map.runs_on_plan_target() ? machine.flops : machine.projection_flops;
+    cost.projection_seconds += ratio(flops, peak * kProjectionShare);
+  });
   const double bytes = work.bytes_read + work.bytes_written;
   cost.memory_seconds = ratio(bytes, bandwidth(machine, bytes));
   const std::size_t chunks = plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);

@@ -48,7 +48,7 @@ std::string explain(const PlanImpl& plan, const TierCounts* counts) {
   text += line("shape", shape_text(plan));
   for (const Reason& reason : plan.reasons) text += line(reason.what, reason.text);
   text += line("target", std::string(plan.kernels->name) + ": " + std::to_string(plan.kernels->pack.panel_width) +
-                             " floats a panel; oneDNN picks its own instructions");
+                             " floats a panel");
   text += line("workspace", std::to_string(layout.total) + " bytes = " + std::to_string(layout.workers) + " shared + " +
                                 std::to_string(plan.options.threads) + " x " + std::to_string(layout.worker_bytes) +
                                 " per thread; prepared keys take " + std::to_string(plan.prepared.total) + " bytes");

@@ -114,19 +114,14 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
 }
 
 void lay_out_projecting(PlanImpl& plan, Carver& worker) {
-  std::size_t most_in = 0, most_out = 0, most_scratch = 0;
+  std::size_t most_out = 0, most_scratch = 0;
   for (const matmul::Linear* map : {plan.query_map, plan.key_map, plan.value_map, plan.output_map}) {
     if (map == nullptr) continue;
-    most_in = std::max(most_in, map->in_size());
     most_out = std::max(most_out, map->out_size());
     most_scratch = std::max(most_scratch, map->scratch_bytes());
   }
-  const auto block = [&](std::size_t columns) {
-    return worker.take(checked_multiply(matmul::Linear::kRowBlock, columns, kWorkspace), sizeof(float));
-  };
   WorkspaceLayout& layout = plan.layout;
-  layout.rows_in = block(most_in);
-  layout.rows_out = block(most_out);
+  layout.rows_out = take_floats(worker, matmul::Linear::kRowBlock, most_out);
   layout.map_scratch = worker.take(most_scratch, 1);
 }
 

@@ -25,7 +25,7 @@ void KeyWindow::project(std::int64_t b, std::int64_t b_end, std::size_t first, s
   const std::int64_t end = b_end - b > 1 ? all : std::min(all, keys_.starts[b] + static_cast<std::int64_t>(last));
   for (; row < end; row += matmul::Linear::kRowBlock) {
     const std::int64_t count = std::min<std::int64_t>(matmul::Linear::kRowBlock, end - row);
-    failed_ = !map_rows(keys_, row, count, plan_.layout, worker_) || failed_;
+    failed_ = !map_rows(keys_, row, count, plan_, worker_) || failed_;
   }
 }
 

@@ -37,15 +37,15 @@ struct MapJob {
   std::size_t num_blocks(std::size_t block_rows) const;
 };
 
-// Maps rows first to first + count - 1 of the job's numbering: where they lie if they are dense, or 64 at a time by way
-// of the workspace. worker: this worker's part of it. False if oneDNN failed.
-[[nodiscard]] bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const WorkspaceLayout& layout,
+// Maps rows first to first + count - 1 of the job's numbering. worker: this worker's part of the workspace. False if
+// oneDNN failed.
+[[nodiscard]] bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan,
                             std::byte* worker);
 // Block `block` of the job's blocks of block_rows.
-[[nodiscard]] bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows,
-                             const WorkspaceLayout& layout, std::byte* worker);
+[[nodiscard]] bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows, const PlanImpl& plan,
+                             std::byte* worker);
 
-// Rows of a block for `workers` at a time: as many as oneDNN likes, unless that leaves too few blocks to share evenly.
+// Rows of a block for `workers` at a time: as many as a call takes, unless that leaves too few blocks to share evenly.
 // Results do not depend on it.
 std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers);
 

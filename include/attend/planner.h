@@ -27,7 +27,7 @@ namespace attend {
 // What bounds a run: how fast one core multiplies and reads. Plain numbers, to be stored or made up.
 struct Machine {
   double flops = 0;             // FLOP/s of one core in multiply-adds (two each) of a target's widest vectors
-  double projection_flops = 0;  // the same of the best target: oneDNN, which projections go through, picks its own
+  double projection_flops = 0;  // the same of the best target, which oneDNN picks by itself
   // Bytes/s that one core reads in order: from its L2, from the last level it shares, from memory.
   double l2_bandwidth = 0, l3_bandwidth = 0, memory_bandwidth = 0;
   std::size_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // data caches, as the system states them

@@ -12,8 +12,10 @@
 
 #include <doctest/doctest.h>
 
+#include "engine/kernels/linear_rows.h"
 #include "engine/matmul/linear.h"
 #include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/layouts.h"
 #include "tests/support/random.h"
@@ -21,7 +23,10 @@
 namespace attend::tests {
 namespace {
 
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
 using matmul::Linear;
+using matmul::Products;
 
 struct MapSize {
   std::int64_t out, in;
@@ -30,31 +35,82 @@ struct MapSize {
 constexpr MapSize kSizes[] = {{1, 1},    {3, 5},     {17, 1},    {1, 33},    {16, 16},   {64, 64},   {65, 63},
                               {100, 20}, {256, 192}, {256, 256}, {129, 257}, {768, 768}, {513, 1000}};
 
-// Rows between unmapped pages, as many as multiply may read or write and not one more.
-struct Call {
-  GuardedArray<float> source, destination;
-  GuardedArray<std::byte> scratch;
+// The kernels of the instruction set under test.
+const kernels::LinearRowsKernels& rows_kernels() {
+  static const kernels::LinearRowsKernels kKernels = kernels::linear_rows_kernels(targets_under_test().front().id());
+  return kKernels;
+}
 
-  Call(const Linear& map, std::size_t num_rows)
-      : source(map.padded_rows(num_rows) * map.in_size()),
-        destination(map.padded_rows(num_rows) * map.out_size()),
-        scratch((map.scratch_bytes() + 63) / 64 * 64) {
-    std::fill(source.begin(), source.end(), std::numeric_limits<float>::quiet_NaN());
-    std::fill(destination.begin(), destination.end(), std::numeric_limits<float>::quiet_NaN());
+// Each product that this build and machine have for W: our own, and oneDNN unless all it offers is its reference.
+std::vector<Linear> all_linears(TensorView<const float> W, TensorView<const float> bias) {
+  std::vector<Linear> maps;
+  maps.emplace_back(W, bias, "W", Products::kLinearRows);
+  const std::string refused = error_message([&] { maps.emplace_back(W, bias, "W", Products::kOneDnn); });
+  if (refused != "") CHECK((refused.find("reference") != refused.npos || refused.find("without") != refused.npos));
+  return maps;
+}
+
+// How rows lie: one after another, each on its own in a place of its own, or the last first.
+enum class Lie { kDense, kApart, kReversed };
+
+// Rows between unmapped pages, as many as multiply may read or write and not one more.
+class Call {
+ public:
+  Call(const Linear& map, std::size_t num_rows, Lie lie = Lie::kDense)
+      : num_rows_(num_rows),
+        in_(map.in_size()),
+        out_(map.out_size()),
+        gap_(lie == Lie::kApart ? 3 : 0),
+        source_(memory_of(in_)),
+        destination_(memory_of(out_)),
+        scratch_((map.scratch_bytes() + 63) / 64 * 64) {
+    std::fill(source_.begin(), source_.end(), kNaN);
+    std::fill(destination_.begin(), destination_.end(), kNaN);
+    for (std::size_t r = 0; r < num_rows; ++r) {
+      const std::size_t at = lie == Lie::kReversed ? num_rows - 1 - r : r;
+      rows_.push_back(source_.data() + at * (in_ + gap_));
+      results_.push_back(destination_.data() + at * (out_ + gap_));
+    }
   }
-  bool multiply(const Linear& map, std::size_t num_rows) {
-    return map.multiply(source.data(), destination.data(), num_rows, scratch.data());
+  float* row(std::size_t r) { return source_.data() + (rows_[r] - source_.data()); }
+  const float* result(std::size_t r) const { return results_[r]; }
+  // Rows `first` and on of a dense matrix.
+  void fill_rows(const std::vector<float>& x, std::size_t first = 0) {
+    for (std::size_t r = 0; r < num_rows_; ++r) std::copy_n(x.data() + (first + r) * in_, in_, row(r));
   }
+  bool multiply(const Linear& map) {
+    return map.multiply(rows_kernels(), rows_.data(), results_.data(), num_rows_, scratch_.data());
+  }
+  // Whether the results are those rows of a dense matrix, and nothing between them was written.
+  bool equals(const std::vector<float>& expected, std::size_t first = 0) const {
+    for (std::size_t r = 0; r < num_rows_; ++r) {
+      if (!same_bits(result(r), expected.data() + (first + r) * out_, out_)) return false;
+    }
+    if (gap_ == 0) return true;
+    for (std::size_t r = 0; r + 1 < num_rows_; ++r) {
+      if (!std::all_of(result(r) + out_, result(r) + out_ + gap_, [](float x) { return std::isnan(x); })) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::size_t memory_of(std::size_t size) const { return num_rows_ == 0 ? 0 : num_rows_ * (size + gap_) - gap_; }
+
+  std::size_t num_rows_, in_, out_, gap_;
+  GuardedArray<float> source_, destination_;
+  GuardedArray<std::byte> scratch_;
+  std::vector<const float*> rows_;
+  std::vector<float*> results_;
 };
 
 // Row r's result on its own, row after row.
 std::vector<float> row_by_row(const Linear& map, const std::vector<float>& rows) {
   std::vector<float> results;
-  for (std::size_t at = 0; at < rows.size(); at += map.in_size()) {
+  for (std::size_t row = 0; row < rows.size() / map.in_size(); ++row) {
     Call call(map, 1);
-    std::copy_n(rows.data() + at, map.in_size(), call.source.data());
-    CHECK(call.multiply(map, 1));
-    results.insert(results.end(), call.destination.data(), call.destination.data() + map.out_size());
+    call.fill_rows(rows, row);
+    CHECK(call.multiply(map));
+    results.insert(results.end(), call.result(0), call.result(0) + map.out_size());
   }
   return results;
 }
@@ -87,38 +143,44 @@ using SetThreads = void (*)(int);
 
 TEST_CASE("linear: equals double, with and without bias") {
   for (const MapSize& size : kSizes) {
-    const std::int64_t out = size.out, in = size.in;
     for (const bool with_bias : {false, true}) {
       Random random(3);
-      const Tensor W = random.normal({out, in}), x = random.normal({13, in});
-      const Tensor bias = with_bias ? random.normal({out}) : Tensor{};
-      const Linear map(W.view(), view_of(bias), "W");
-      CHECK(map.in_size() == static_cast<std::size_t>(in));
-      CHECK(map.out_size() == static_cast<std::size_t>(out));
-      Call call(map, 13);
-      std::copy(x.data.begin(), x.data.end(), call.source.begin());
-      REQUIRE(call.multiply(map, 13));
-      double worst = 0;
-      for (std::size_t row = 0; row < 13; ++row) {
-        worst = std::max(worst, relative_error(W.view(), bias, x.data.data() + row * map.in_size(),
-                                               call.destination.data() + row * map.out_size()));
+      const Tensor W = random.normal({size.out, size.in}), x = random.normal({13, size.in});
+      const Tensor bias = with_bias ? random.normal({size.out}) : Tensor{};
+      for (const Linear& map : all_linears(W.view(), view_of(bias))) {
+        CHECK(map.in_size() == static_cast<std::size_t>(size.in));
+        CHECK(map.out_size() == static_cast<std::size_t>(size.out));
+        Call call(map, 13);
+        call.fill_rows(x.data);
+        REQUIRE(call.multiply(map));
+        double worst = 0;
+        for (std::size_t row = 0; row < 13; ++row) {
+          worst = std::max(worst, relative_error(W.view(), bias, call.row(row), call.result(row)));
+        }
+        INFO(size.out, " x ", size.in, ", bias ", with_bias, ": ", map.implementation());
+        CHECK(worst <= 4e-7);
       }
-      INFO(out, " x ", in, ", bias ", with_bias, ": ", map.implementation());
-      CHECK(worst <= 4e-7);
     }
   }
 }
 
-TEST_CASE("linear: runs on an optimised implementation and says which") {
+TEST_CASE("linear: runs on an optimised implementation, chosen by the size of the weights, and says which and why") {
   for (const MapSize& size : kSizes) {
-    const std::int64_t out = size.out, in = size.in;
     Random random(4);
-    const Tensor W = random.normal({out, in});
-    const std::string implementation = Linear(W.view(), {}, "W").implementation();
-    INFO(out, " x ", in, ": ", implementation);
-    CHECK(implementation.find("ref") == std::string::npos);
-    CHECK(implementation.find("oneDNN ") == 0);
-    CHECK(implementation.find(" rows") != std::string::npos);
+    const Tensor W = random.normal({size.out, size.in});
+    const std::vector<Linear> maps = all_linears(W.view(), {});
+    CHECK(maps[0].implementation().starts_with("own kernel"));
+    const std::string chosen = Linear(W.view(), {}, "W").implementation();
+    INFO(size.out, " x ", size.in, ": ", chosen);
+    CHECK(chosen.find("ref:") == std::string::npos);
+    const bool large = size.out * size.in * 4 > 3 << 19;
+    CHECK(chosen.starts_with(maps.size() > 1 && !large ? "oneDNN " : "own kernel"));
+#if defined(ATTEND_WITH_ONEDNN) && defined(__x86_64__)
+    REQUIRE(maps.size() == 2);
+    CHECK(maps[1].implementation().starts_with("oneDNN "));
+    CHECK(maps[1].implementation().find("ref:") == std::string::npos);
+    CHECK(chosen.find(large ? "in parts" : "stay in L2") != std::string::npos);
+#endif
   }
 }
 
@@ -129,63 +191,49 @@ TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1
   for (std::size_t count = 1; count <= Linear::kRowBlock + 1; ++count) counts.push_back(count);
   counts.insert(counts.end(), {100, 127, 128, 129, 176, 191, 192, 193, 240, 255, 256, 257, 320, kMany});
   for (const MapSize& size : kSizes) {
-    const std::int64_t out = size.out, in = size.in;
     for (const bool with_bias : {false, true}) {
       Random random(5);
-      const Tensor W = random.normal({out, in}), x = random.normal({static_cast<std::int64_t>(kMany), in});
-      const Tensor bias = with_bias ? random.normal({out}) : Tensor{};
-      const Linear map(W.view(), view_of(bias), "W");
-      const std::vector<float> expected = row_by_row(map, x.data);
-      for (const std::size_t count : counts) {
-        // Not from row 0, so that a row stands in another place for each count; the padding's rows are NaN.
-        const std::size_t first = count % 2 == 0 ? kMany - count : 0;
-        Call call(map, count);
-        std::copy_n(x.data.data() + first * map.in_size(), count * map.in_size(), call.source.data());
-        REQUIRE(call.multiply(map, count));
-        INFO(out, " x ", in, ", ", count, " rows, ", map.implementation());
-        CHECK(same_bits(call.destination.data(), expected.data() + first * map.out_size(), count * map.out_size()));
+      const Tensor W = random.normal({size.out, size.in});
+      const Tensor x = random.normal({static_cast<std::int64_t>(kMany), size.in});
+      const Tensor bias = with_bias ? random.normal({size.out}) : Tensor{};
+      for (const Linear& map : all_linears(W.view(), view_of(bias))) {
+        const std::vector<float> expected = row_by_row(map, x.data);
+        for (const std::size_t count : counts) {
+          // Not from row 0, so that a row stands in another place for each count.
+          const std::size_t first = count % 2 == 0 ? kMany - count : 0;
+          Call call(map, count, count % 3 == 0 ? Lie::kApart : count % 3 == 1 ? Lie::kDense : Lie::kReversed);
+          call.fill_rows(x.data, first);
+          REQUIRE(call.multiply(map));
+          INFO(size.out, " x ", size.in, ", ", count, " rows, ", map.implementation());
+          CHECK(call.equals(expected, first));
+        }
       }
     }
   }
 }
 
-TEST_CASE("linear: padded_rows holds what was asked for, adds little, never passes the end of a block of 64") {
-  for (const MapSize& size : kSizes) {
-    const std::int64_t out = size.out, in = size.in;
-    Random random(6);
-    const Tensor W = random.normal({out, in});
-    const Linear map(W.view(), {}, "W");
-    CHECK(map.padded_rows(0) == 0);
-    // One row, or four where the row alone would have other bits (products of AVX2 with a vector).
-    const std::size_t smallest = map.padded_rows(1);
-    CHECK((smallest == 1 || smallest == 4));
-    for (std::size_t count = 1; count <= 2 * Linear::kMostRows; ++count) {
-      INFO(count, " rows");
-      CHECK(map.padded_rows(count) >= count);
-      CHECK(map.padded_rows(count) <= (count + Linear::kRowBlock - 1) / Linear::kRowBlock * Linear::kRowBlock);
-      // At most a quarter of what is computed, unless it is for want of a smaller count.
-      CHECK((map.padded_rows(count) * 3 <= count * 4 || map.padded_rows(count) < count + smallest));
-    }
-    for (std::size_t blocks = 1; blocks <= 8; ++blocks) {
-      CHECK(map.padded_rows(blocks * Linear::kRowBlock) == blocks * Linear::kRowBlock);
-    }
-  }
-}
-
-TEST_CASE("linear: a count that a primitive was made for is not padded") {
-  Random random(12);
-  const Tensor W = random.normal({256, 256});
-  const Linear map(W.view(), {}, "W");
-  // implementation() ends in "256/128/64/48/16/4/1 rows".
-  const std::string text = map.implementation();
-  std::size_t number = 0;
-  for (const char c : text.substr(text.rfind(' ', text.rfind(" rows") - 1) + 1)) {
-    if (c >= '0' && c <= '9') {
-      number = 10 * number + static_cast<std::size_t>(c - '0');
-    } else if (number != 0) {
-      INFO(text, ": ", number, " rows");
-      CHECK(map.padded_rows(number) == number);
-      number = 0;
+TEST_CASE("linear: rows partly dense, rows that come twice") {
+  Random random(6);
+  for (const MapSize& size : {MapSize{40, 24}, MapSize{768, 768}}) {
+    const Tensor W = random.normal({size.out, size.in}), x = random.normal({300, size.in});
+    const auto in = static_cast<std::size_t>(size.in), out = static_cast<std::size_t>(size.out);
+    for (const Linear& map : all_linears(W.view(), {})) {
+      const std::vector<float> expected = row_by_row(map, x.data);
+      // Entries of 130 rows: dense for two blocks of 64, then two rows, then elsewhere; results with a hole at 200.
+      std::vector<float> y(301 * out);
+      std::vector<std::byte> scratch(map.scratch_bytes() + 64);
+      std::vector<const float*> rows;
+      std::vector<float*> results;
+      std::vector<std::size_t> number;
+      for (std::size_t r = 0; r < 300; ++r) {
+        number.push_back(r < 130 ? r : r < 140 ? 7 : 429 - r - 130);  // as they lie, one row ten times, the last first
+        rows.push_back(x.data.data() + number[r] * in);
+        results.push_back(y.data() + (r + (r >= 200 ? 1 : 0)) * out);
+      }
+      auto* aligned = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
+      REQUIRE(map.multiply(rows_kernels(), rows.data(), results.data(), 300, aligned));
+      INFO(map.implementation());
+      for (std::size_t r = 0; r < 300; ++r) CHECK(same_bits(results[r], expected.data() + number[r] * out, out));
     }
   }
 }
@@ -204,46 +252,50 @@ TEST_CASE("linear: prepared for more calls than it has places for, it still mult
 TEST_CASE("linear: W and bias of any strides, copied while building") {
   Random random(7);
   const Tensor W = random.normal({20, 30}), bias = random.normal({20}), x = random.normal({1, 30});
-  const std::vector<float> expected = row_by_row(Linear(W.view(), bias.view(), "W"), x.data);
-  for (const Layout layout : kAllLayouts) {
-    Laid laid = lay_out(W.view(), layout);
-    const Linear map(laid.view(), bias.view(), "W");
-    std::fill(laid.memory.begin(), laid.memory.end(), std::numeric_limits<float>::quiet_NaN());
+  for (const Linear& dense : all_linears(W.view(), bias.view())) {
+    const Products products = dense.implementation().starts_with("oneDNN") ? Products::kOneDnn : Products::kLinearRows;
+    const std::vector<float> expected = row_by_row(dense, x.data);
+    for (const Layout layout : kAllLayouts) {
+      Laid laid = lay_out(W.view(), layout);
+      const Linear map(laid.view(), bias.view(), "W", products);
+      std::fill(laid.memory.begin(), laid.memory.end(), kNaN);
+      CHECK(same_bits(row_by_row(map, x.data), expected));
+    }
+    std::vector<float> transposed(600), spaced_bias(60, kNaN);
+    for (std::size_t o = 0; o < 20; ++o) {
+      for (std::size_t i = 0; i < 30; ++i) transposed[i * 20 + o] = W.data[o * 30 + i];
+      spaced_bias[(19 - o) * 3] = bias.data[o];
+    }
+    const Linear map(TensorView<const float>(transposed.data(), {20, 30}, {1, 20}),
+                     TensorView<const float>(spaced_bias.data() + 57, {20}, {-3}), "W", products);
     CHECK(same_bits(row_by_row(map, x.data), expected));
-  }
-  std::vector<float> transposed(600), spaced_bias(60, std::numeric_limits<float>::quiet_NaN());
-  for (std::size_t o = 0; o < 20; ++o) {
-    for (std::size_t i = 0; i < 30; ++i) transposed[i * 20 + o] = W.data[o * 30 + i];
-    spaced_bias[(19 - o) * 3] = bias.data[o];
-  }
-  const Linear map(TensorView<const float>(transposed.data(), {20, 30}, {1, 20}),
-                   TensorView<const float>(spaced_bias.data() + 57, {20}, {-3}), "W");
-  CHECK(same_bits(row_by_row(map, x.data), expected));
 
-  // Broadcast: every row of W is the same, so is every output.
-  const Linear broadcast(TensorView<const float>(W.data.data(), {20, 30}, {0, 1}), {}, "W");
-  const std::vector<float> y = row_by_row(broadcast, x.data);
-  const TensorView<const float> first_row(W.data.data(), {1, 30});
-  for (const float each : y) CHECK(relative_error(first_row, {}, x.data.data(), &each) <= 4e-7);
+    // Broadcast: every row of W is the same, so is every output.
+    const Linear broadcast(TensorView<const float>(W.data.data(), {20, 30}, {0, 1}), {}, "W", products);
+    const std::vector<float> y = row_by_row(broadcast, x.data);
+    const TensorView<const float> first_row(W.data.data(), {1, 30});
+    for (const float each : y) CHECK(relative_error(first_row, {}, x.data.data(), &each) <= 4e-7);
+  }
 }
 
 TEST_CASE("linear: special values stay in their row") {
   Random random(8);
   const Tensor W = random.normal({33, 40}), x = random.normal({256, 40});
-  const Linear map(W.view(), {}, "W");
-  const std::vector<float> expected = row_by_row(map, x.data);
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const std::size_t count : {2u, 7u, 48u, 64u, 128u, 200u, 256u}) {
-      Call call(map, count);
-      std::copy_n(x.data.data(), count * 40, call.source.data());
-      call.source[1 * 40 + 3] = bad;
-      REQUIRE(call.multiply(map, count));
-      for (std::size_t row = 0; row < count; ++row) {
-        const float* y = call.destination.data() + row * 33;
-        if (row == 1) {
-          CHECK(std::none_of(y, y + 33, [](float each) { return std::isfinite(each); }));
-        } else {
-          CHECK(same_bits(y, expected.data() + row * 33, 33));
+  for (const Linear& map : all_linears(W.view(), {})) {
+    const std::vector<float> expected = row_by_row(map, x.data);
+    for (const float bad : {kNaN, std::numeric_limits<float>::infinity()}) {
+      for (const std::size_t count : {2u, 7u, 48u, 64u, 128u, 200u, 256u}) {
+        Call call(map, count);
+        call.fill_rows(x.data);
+        call.row(1)[3] = bad;
+        REQUIRE(call.multiply(map));
+        for (std::size_t row = 0; row < count; ++row) {
+          const float* y = call.result(row);
+          if (row == 1) {
+            CHECK(std::none_of(y, y + 33, [](float each) { return std::isfinite(each); }));
+          } else {
+            CHECK(same_bits(y, expected.data() + row * 33, 33));
+          }
         }
       }
     }
@@ -253,25 +305,24 @@ TEST_CASE("linear: special values stay in their row") {
 TEST_CASE("linear: multiplies of four threads at a time give the same bits") {
   Random random(9);
   const Tensor W = random.normal({256, 192}), bias = random.normal({256}), x = random.normal({256, 192});
-  const Linear map(W.view(), bias.view(), "W");
-  const std::vector<float> expected = row_by_row(map, x.data);
-  std::vector<int> wrong(4, 0);
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t id = 0; id < 4; ++id) {
-      threads.emplace_back([&, id] {
-        for (std::size_t repeat = 0; repeat < 60; ++repeat) {
-          const std::size_t count = 1 + (repeat * 39 + id * 13) % 256, first = (repeat * 5) % (257 - count);
-          Call call(map, count);
-          std::copy_n(x.data.data() + first * 192, count * 192, call.source.data());
-          const bool same = call.multiply(map, count) &&
-                            same_bits(call.destination.data(), expected.data() + first * 256, count * 256);
-          wrong[id] += same ? 0 : 1;
-        }
-      });
+  for (const Linear& map : all_linears(W.view(), bias.view())) {
+    const std::vector<float> expected = row_by_row(map, x.data);
+    std::vector<int> wrong(4, 0);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t id = 0; id < 4; ++id) {
+        threads.emplace_back([&, id] {
+          for (std::size_t repeat = 0; repeat < 60; ++repeat) {
+            const std::size_t count = 1 + (repeat * 39 + id * 13) % 256, first = (repeat * 5) % (257 - count);
+            Call call(map, count);
+            call.fill_rows(x.data, first);
+            wrong[id] += call.multiply(map) && call.equals(expected, first) ? 0 : 1;
+          }
+        });
+      }
     }
+    CHECK(wrong == std::vector<int>(4, 0));
   }
-  CHECK(wrong == std::vector<int>(4, 0));
 }
 
 TEST_CASE("linear: the caller's number of OpenMP threads is left alone") {
@@ -298,6 +349,15 @@ TEST_CASE("linear: the caller's number of OpenMP threads is left alone") {
   }
   set(before);
 }
+
+#ifndef ATTEND_WITH_ONEDNN
+TEST_CASE("linear: a build without oneDNN says so when asked for it") {
+  const std::vector<float> W = {1};
+  const TensorView<const float> view(W.data(), {1, 1});
+  CHECK(missing_parts(error_message([&] { Linear(view, {}, "W_q", Products::kOneDnn); }),
+                      {"W_q", "oneDNN", "ATTEND_WITH_ONEDNN"}) == "");
+}
+#endif
 
 // What can fail, an implementation that is only "ref" and an error of oneDNN itself, no sizes bring about with
 // oneDNN 2.6.3. Zero sizes, by which oneDNN would divide, are refused by the layers: parameters_test.cc.

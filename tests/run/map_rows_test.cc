@@ -9,8 +9,10 @@
 
 #include <doctest/doctest.h>
 
+#include "engine/kernels/kernel_set.h"
 #include "engine/run/map_rows.h"
 #include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
 
@@ -27,15 +29,15 @@ constexpr float kUntouched = -7.25e33f;
 // Rows of a block: as few and as many as there are, and one that divides nothing.
 constexpr std::size_t kBlockRows[] = {Linear::kRowBlock, 128, Linear::kMostRows, 150};
 
-// One worker's memory for projecting, cut as the planner cuts it, poisoned.
+// A plan's parts that mapping needs, and one worker's memory cut as the planner cuts it, poisoned.
 struct Worker {
-  detail::WorkspaceLayout layout;
+  detail::PlanImpl plan;
   GuardedArray<float> memory;
 
   explicit Worker(const Linear& map) : memory(floats(map)) {
-    layout.rows_in = 0;
-    layout.rows_out = rounded(Linear::kRowBlock * map.in_size()) * sizeof(float);
-    layout.map_scratch = layout.rows_out + rounded(Linear::kRowBlock * map.out_size()) * sizeof(float);
+    plan.kernels = &kernels::kernel_set(targets_under_test().front().id());
+    plan.layout.rows_out = 0;
+    plan.layout.map_scratch = rounded(Linear::kRowBlock * map.out_size()) * sizeof(float);
     std::fill(memory.begin(), memory.end(), kNaN);
   }
   std::byte* data() { return reinterpret_cast<std::byte*>(memory.data()); }
@@ -43,17 +45,16 @@ struct Worker {
  private:
   static std::size_t rounded(std::size_t count) { return (count + 15) / 16 * 16; }
   static std::size_t floats(const Linear& map) {
-    return rounded(Linear::kRowBlock * map.in_size()) + rounded(Linear::kRowBlock * map.out_size()) +
-           rounded(map.scratch_bytes() / sizeof(float) + 1);
+    return rounded(Linear::kRowBlock * map.out_size()) + rounded(map.scratch_bytes() / sizeof(float) + 1);
   }
 };
 
-// One row on its own, in memory for as many rows as that takes.
+// One row on its own.
 std::vector<float> map_alone(const Linear& map, const float* row, Worker& worker) {
-  std::vector<float> x(map.padded_rows(1) * map.in_size()), y(map.padded_rows(1) * map.out_size());
-  std::copy_n(row, map.in_size(), x.begin());
-  REQUIRE(map.multiply(x.data(), y.data(), 1, worker.data() + worker.layout.map_scratch));
-  y.resize(map.out_size());
+  std::vector<float> y(map.out_size());
+  float* result = y.data();
+  REQUIRE(
+      map.multiply(worker.plan.kernels->linear_rows, &row, &result, 1, worker.data() + worker.plan.layout.map_scratch));
   return y;
 }
 
@@ -123,7 +124,7 @@ void check_map(const Linear& map, const std::vector<std::int64_t>& lens, std::in
     CHECK(job.num_blocks(block_rows) == (static_cast<std::size_t>(starts.back()) + block_rows - 1) / block_rows);
     for (std::size_t block = job.num_blocks(block_rows); block-- > 0;) {
       std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
-      REQUIRE(detail::map_block(job, block, block_rows, worker.layout, worker.data()));
+      REQUIRE(detail::map_block(job, block, block_rows, worker.plan, worker.data()));
     }
     INFO(batch, " entries of ", capacity, " rows, ", block_rows, " at a time, numbered ", numbered, ", gaps ",
          from.row_gap, " ", from.entry_gap, " to ", to.row_gap, " ", to.entry_gap);
@@ -154,7 +155,7 @@ TEST_CASE("map rows: rows cross batch entries, from and to any strides, up to un
   }
 }
 
-TEST_CASE("map rows: weights that oneDNN gets 256 rows for") {
+TEST_CASE("map rows: weights of our own kernel, which gets 256 rows where they lie") {
   const Linear map = random_map(768, 520);
   for (const Placement& placement : {Placement{}, Placement{0, 5}, Placement{3, 0}}) {
     check_map(map, {300, 300}, 300, false, placement, {});
@@ -245,7 +246,7 @@ TEST_CASE("map rows: a sink takes every row once, by entry and index, beside a d
         const std::int64_t step = to.row_gap == 0 ? static_cast<std::int64_t>(Linear::kMostRows) : 7;
         for (std::int64_t first = (job.num_rows() - 1) / step * step; first >= 0 && job.num_rows() > 0; first -= step) {
           std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
-          REQUIRE(detail::map_rows(job, first, std::min(step, job.num_rows() - first), worker.layout, worker.data()));
+          REQUIRE(detail::map_rows(job, first, std::min(step, job.num_rows() - first), worker.plan, worker.data()));
         }
         CHECK(sink.times == once);
         CHECK(same_bits(sink.rows, expected));
@@ -276,7 +277,7 @@ TEST_CASE("map rows: one source row for all, at zero strides") {
                    .rows_per_entry = 3,
                    .batch = 2};
   REQUIRE(job.num_blocks(Linear::kMostRows) == 1);
-  REQUIRE(detail::map_block(job, 0, Linear::kMostRows, worker.layout, worker.data()));
+  REQUIRE(detail::map_block(job, 0, Linear::kMostRows, worker.plan, worker.data()));
   for (std::size_t m = 0; m < 6; ++m) CHECK(same_bits(results.data() + m * 9, alone.data(), 9));
 }
 

@@ -1,0 +1,344 @@
+#include "engine/matmul/dnnl_product.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "engine/base/checked.h"
+#include "engine/base/message.h"
+#include "engine/matmul/dnnl_compat.h"
+
+namespace attend::matmul {
+namespace {
+
+using dnnl::memory;
+constexpr auto kF32 = memory::data_type::f32;
+
+// Row counts that primitives are made for. The first decides the packing, and the bits that the others must match: were
+// it 256, a machine where large products sum in another order would be left with that count alone. (oneDNN's jitted
+// gemm for AVX2 does so from 512 rows of 768 on.) 256, 64 and 16 are 4 modulo 6, the one remainder besides 0 for which
+// the 6-row kernels of that gemm treat all rows alike at every size.
+constexpr std::array<std::size_t, 7> kRowCounts = {DnnlProduct::kRowBlock, 48, 16, 4, 1, 128, DnnlProduct::kMostRows};
+
+// More than a block of rows is worth primitives of its own where weights and a block's rows do not stay together in 2
+// MiB of L2. Calls of 256 rows against 64: 512 x 512 -1 % (and multi_head/b32_s32_e512_h8 -2.5 %: what the block before
+// has left in L2 counts too), 640 x 640 +1 %, 512 x 1024 +4 %, 768 x 768 +6 %.
+constexpr std::size_t kLargeWeights = std::size_t{3} << 19;
+
+memory::dim dim(std::size_t n) { return static_cast<memory::dim>(n); }
+
+// One engine and one stream for the process: both are stateless handles on the CPU runtime.
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+const dnnl::stream& cpu_stream() {
+  static const dnnl::stream stream(cpu_engine());
+  return stream;
+}
+
+// Library-mode scratchpads belong to the creating thread; executing elsewhere may crash (oneDNN developer guide).
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+bool is_reference(const dnnl::matmul::primitive_desc& descriptor) {
+  return std::string(descriptor.impl_info_str()).find("ref") != std::string::npos;
+}
+
+// The memory objects of one call in flight: oneDNN passes pointers through heap objects, which are therefore made
+// ahead.
+struct CallSlot {
+  std::vector<memory> sources, destinations;  // one per row count
+  memory scratchpad;
+};
+
+// A primitive for one row count.
+struct RowsPrimitive {
+  std::size_t rows;
+  dnnl::matmul::primitive_desc descriptor;
+  dnnl::matmul primitive;
+};
+
+}  // namespace
+
+struct DnnlProduct::Impl {
+  std::size_t in_size = 0, out_size = 0, scratch_bytes = 0;  // of oneDNN's own scratch
+  std::string implementation;
+  memory weights, bias;
+  bool has_bias = false;
+  std::vector<RowsPrimitive> primitives;  // largest first, once the constructor is through
+
+  // Free slots. A call takes one by an atomic exchange and puts it back; when all are in use it makes another.
+  static constexpr std::size_t kSlots = 32;
+  mutable std::array<std::atomic<CallSlot*>, kSlots> free_slots{};
+
+  ~Impl() {
+    for (auto& place : free_slots) delete place.load();
+  }
+
+  // Scratch: rows gathered, their results, oneDNN's own.
+  std::size_t sources_bytes() const { return round_up(kRowBlock * in_size * sizeof(float), 64); }
+  std::size_t staging_bytes() const { return sources_bytes() + round_up(kRowBlock * out_size * sizeof(float), 64); }
+
+  std::size_t padded_rows(std::size_t num_rows) const;
+  bool multiply_dense(const float* source, float* destination, std::size_t num_rows, std::byte* scratch,
+                      CallSlot& slot) const;
+  void make_primitives(const memory::desc& packed_or_any, const char* name);
+  bool execute(std::size_t index, const float* source, float* destination, std::byte* scratch, CallSlot& slot) const;
+  std::unique_ptr<CallSlot> take_slot() const;
+  void put_back(std::unique_ptr<CallSlot> slot) const;
+  std::unique_ptr<CallSlot> make_slot() const;
+  void keep_row_independent(const char* name);
+};
+
+std::unique_ptr<CallSlot> DnnlProduct::Impl::make_slot() const {
+  auto slot = std::make_unique<CallSlot>();
+  for (const RowsPrimitive& p : primitives) {
+    slot->sources.emplace_back(p.descriptor.src_desc(), cpu_engine(), nullptr);
+    slot->destinations.emplace_back(p.descriptor.dst_desc(), cpu_engine(), nullptr);
+  }
+  const memory::desc scratch({dim(scratch_bytes)}, memory::data_type::u8, memory::format_tag::a);
+  slot->scratchpad = memory(scratch, cpu_engine(), nullptr);
+  return slot;
+}
+
+std::unique_ptr<CallSlot> DnnlProduct::Impl::take_slot() const {
+  for (auto& place : free_slots) {
+    if (place.load(std::memory_order_relaxed) == nullptr) continue;
+    if (CallSlot* slot = place.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<CallSlot>(slot);
+  }
+  return make_slot();
+}
+
+void DnnlProduct::Impl::put_back(std::unique_ptr<CallSlot> slot) const {
+  for (auto& place : free_slots) {
+    CallSlot* expected = nullptr;
+    if (place.compare_exchange_strong(expected, slot.get(), std::memory_order_release, std::memory_order_relaxed)) {
+      static_cast<void>(slot.release());
+      return;
+    }
+  }
+}
+
+void DnnlProduct::Impl::make_primitives(const memory::desc& any, const char* name) {
+  const dnnl::primitive_attr attributes = user_scratchpad();
+  const memory::desc bias_desc({1, dim(out_size)}, kF32, memory::format_tag::ab);
+  memory::desc packed = any;
+  const bool large = in_size * out_size * sizeof(float) > kLargeWeights;
+  for (const std::size_t rows : kRowCounts) {
+    if (rows > kRowBlock && !large) continue;
+    const memory::desc source({dim(rows), dim(in_size)}, kF32, memory::format_tag::ab);
+    const memory::desc destination({dim(rows), dim(out_size)}, kF32, memory::format_tag::ab);
+    dnnl::matmul::primitive_desc descriptor =
+        matmul_descriptor(cpu_engine(), source, packed, has_bias ? &bias_desc : nullptr, destination, attributes);
+    const std::string info = descriptor.impl_info_str();
+    if (is_reference(descriptor)) {
+      // The first row count decides the packing; another that cannot use it is simply not offered.
+      if (!primitives.empty()) continue;
+      fail(name, " (", out_size, ", ", in_size, "): oneDNN ", dnnl_version_text(),
+           " offers only its reference implementation, ", info, ", which is refused; expected an optimised one");
+    }
+    if (primitives.empty()) {
+      packed = descriptor.weights_desc();
+      implementation = "oneDNN " + dnnl_version_text() + " " + info;
+    }
+    scratch_bytes = std::max(scratch_bytes, descriptor.scratchpad_desc().get_size());
+    primitives.push_back({rows, descriptor, dnnl::matmul(descriptor)});
+  }
+}
+
+// Feeds one row many times over: every result row must have the same bits, for every row count kept.
+void DnnlProduct::Impl::keep_row_independent(const char* name) {
+  std::size_t most = 0;
+  for (const RowsPrimitive& p : primitives) most = std::max(most, p.rows);
+  std::vector<float> source(most * in_size), destination(most * out_size), expected;
+  std::vector<std::byte> scratch(scratch_bytes);
+  std::uint32_t state = 0x9E3779B9u;
+  for (std::size_t i = 0; i < in_size; ++i) {
+    state = state * 1664525u + 1013904223u;
+    source[i] = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+  }
+  for (std::size_t row = 1; row < most; ++row) std::copy_n(source.data(), in_size, source.data() + row * in_size);
+  const std::unique_ptr<CallSlot> slot = make_slot();
+  std::vector<RowsPrimitive> kept;
+  for (std::size_t p = 0; p < primitives.size(); ++p) {
+    if (!execute(p, source.data(), destination.data(), scratch.data(), *slot)) fail(name, ": oneDNN failed to execute");
+    // The first row count that treats its rows alike sets the bits that the others must match.
+    const float* truth = kept.empty() ? destination.data() : expected.data();
+    bool same = true;
+    for (std::size_t row = 0; row < primitives[p].rows; ++row) {
+      same = same && std::memcmp(&destination[row * out_size], truth, out_size * sizeof(float)) == 0;
+    }
+    if (!same) continue;
+    if (kept.empty()) expected.assign(destination.begin(), destination.begin() + static_cast<std::ptrdiff_t>(out_size));
+    kept.push_back(primitives[p]);
+  }
+  primitives = std::move(kept);  // never empty: one row alone is always like itself
+  std::sort(primitives.begin(), primitives.end(),
+            [](const RowsPrimitive& a, const RowsPrimitive& b) { return a.rows > b.rows; });
+  std::string counts;
+  for (const RowsPrimitive& p : primitives) counts += (counts.empty() ? "" : "/") + std::to_string(p.rows);
+  implementation += ", " + counts + " rows";
+}
+
+DnnlProduct::DnnlProduct(TensorView<const float> W, TensorView<const float> bias_view, const char* name)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->out_size = static_cast<std::size_t>(W.size(0));
+  impl_->in_size = static_cast<std::size_t>(W.size(1));
+  impl_->has_bias = !bias_view.empty();
+  const std::size_t out = impl_->out_size, in = impl_->in_size;
+  try {
+    [[maybe_unused]] const OneThreadScope one_thread;
+    impl_->make_primitives(memory::desc({dim(in), dim(out)}, kF32, memory::format_tag::any), name);
+
+    std::vector<float> dense(checked_multiply(out, in, name));
+    for (std::size_t o = 0; o < out; ++o) {
+      for (std::size_t i = 0; i < in; ++i) dense[o * in + i] = *W.at(o, i);
+    }
+    memory plain({{dim(in), dim(out)}, kF32, memory::format_tag::ba}, cpu_engine(), dense.data());
+    impl_->weights = memory(impl_->primitives[0].descriptor.weights_desc(), cpu_engine());
+    dnnl::stream stream = cpu_stream();
+    dnnl::reorder(plain, impl_->weights).execute(stream, plain, impl_->weights);
+    stream.wait();
+
+    if (impl_->has_bias) {
+      impl_->bias = memory({{1, dim(out)}, kF32, memory::format_tag::ab}, cpu_engine());
+      auto* bias = static_cast<float*>(impl_->bias.get_data_handle());
+      for (std::size_t o = 0; o < out; ++o) bias[o] = *bias_view.at(o);
+    }
+    impl_->keep_row_independent(name);
+  } catch (const dnnl::error& error) {
+    fail(name, " (", out, ", ", in, "): oneDNN failed: ", error.what());
+  }
+}
+
+DnnlProduct::~DnnlProduct() = default;
+
+bool DnnlProduct::is_offered(std::size_t in, std::size_t out) try {
+  [[maybe_unused]] const OneThreadScope one_thread;
+  const memory::desc source({dim(kRowBlock), dim(in)}, kF32, memory::format_tag::ab);
+  const memory::desc weights({dim(in), dim(out)}, kF32, memory::format_tag::any);
+  const memory::desc destination({dim(kRowBlock), dim(out)}, kF32, memory::format_tag::ab);
+  return !is_reference(matmul_descriptor(cpu_engine(), source, weights, nullptr, destination, user_scratchpad()));
+} catch (const dnnl::error&) {
+  return false;
+}
+
+std::string DnnlProduct::implementation() const { return impl_->implementation; }
+std::size_t DnnlProduct::scratch_bytes() const noexcept { return impl_->staging_bytes() + impl_->scratch_bytes; }
+
+namespace {
+
+// The row count for the next rows of a call: the largest that fits, or, up to a block, the one above where that leaves
+// at most a quarter of it empty (one call with a few idle rows beats several small ones) and no smaller one fits
+// exactly. Above a block the next smaller counts fit well, and padding would have to be staged.
+std::size_t next_count(const std::vector<RowsPrimitive>& primitives, std::size_t remaining) {
+  for (std::size_t p = 0; p + 1 < primitives.size(); ++p) {
+    const std::size_t rows = primitives[p].rows;
+    const bool nearly_full =
+        rows <= DnnlProduct::kRowBlock && remaining * 4 >= rows * 3 && remaining != primitives[p + 1].rows;
+    if (remaining >= rows || nearly_full) return p;
+  }
+  return primitives.size() - 1;
+}
+
+}  // namespace
+
+void DnnlProduct::prepare_for(int num_calls) const {
+  // All that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.
+  std::vector<std::unique_ptr<CallSlot>> slots;
+  slots.reserve(static_cast<std::size_t>(num_calls));
+  for (int i = 0; i < num_calls; ++i) slots.push_back(impl_->take_slot());
+  for (std::unique_ptr<CallSlot>& slot : slots) impl_->put_back(std::move(slot));
+}
+
+// Rows that are read and written when asked for num_rows: num_rows or a little more, never beyond the next multiple of
+// kRowBlock.
+std::size_t DnnlProduct::Impl::padded_rows(std::size_t num_rows) const {
+  std::size_t done = 0;
+  while (done < num_rows) done += primitives[next_count(primitives, num_rows - done)].rows;
+  return done;
+}
+
+bool DnnlProduct::Impl::execute(std::size_t index, const float* source, float* destination, std::byte* scratch,
+                                CallSlot& slot) const {
+  const RowsPrimitive& p = primitives[index];
+  // The C entries: dnnl::memory::set_data_handle wants mutable data, and dnnl::primitive::execute builds a map.
+  const dnnl_memory_t source_memory = slot.sources[index].get(), destination_memory = slot.destinations[index].get();
+  if (dnnl_memory_set_data_handle(source_memory, const_cast<float*>(source)) != dnnl_success ||
+      dnnl_memory_set_data_handle(destination_memory, destination) != dnnl_success ||
+      dnnl_memory_set_data_handle(slot.scratchpad.get(), scratch) != dnnl_success) {
+    return false;
+  }
+  std::array<dnnl_exec_arg_t, 5> arguments{{{DNNL_ARG_SRC, source_memory},
+                                            {DNNL_ARG_WEIGHTS, weights.get()},
+                                            {DNNL_ARG_DST, destination_memory},
+                                            {DNNL_ARG_SCRATCHPAD, slot.scratchpad.get()},
+                                            {DNNL_ARG_BIAS, has_bias ? bias.get() : nullptr}}};
+  return dnnl_primitive_execute(p.primitive.get(), cpu_stream().get(), has_bias ? 5 : 4, arguments.data()) ==
+         dnnl_success;
+}
+
+bool DnnlProduct::Impl::multiply_dense(const float* source, float* destination, std::size_t num_rows,
+                                       std::byte* scratch, CallSlot& slot) const {
+  for (std::size_t done = 0; done < num_rows;) {
+    const std::size_t p = next_count(primitives, num_rows - done);
+    if (!execute(p, source + done * in_size, destination + done * out_size, scratch, slot)) return false;
+    done += primitives[p].rows;
+  }
+  return true;
+}
+
+namespace {
+
+// How many of the rows lie one after another, `size` elements each.
+template <class T>
+std::size_t count_dense(T* const* rows, std::size_t num_rows, std::size_t size) {
+  std::size_t dense = 1;
+  while (dense < num_rows && rows[dense] == rows[0] + dense * size) ++dense;
+  return std::min(dense, num_rows);
+}
+
+}  // namespace
+
+bool DnnlProduct::multiply(const kernels::LinearRowsKernels& /*kernels*/, const float* const* rows,
+                           float* const* results, std::size_t num_rows, std::byte* scratch) const {
+  const std::size_t in = impl_->in_size, out = impl_->out_size;
+  auto* gathered = reinterpret_cast<float*>(scratch);
+  auto* staged = reinterpret_cast<float*>(scratch + impl_->sources_bytes());
+  std::byte* own_scratch = scratch + impl_->staging_bytes();
+  std::unique_ptr<CallSlot> slot = impl_->take_slot();
+  bool ok = true;
+  for (std::size_t done = 0; ok && done < num_rows;) {
+    const float* const* x = rows + done;
+    float* const* y = results + done;
+    // Whole blocks that lie densely at both ends go as they are; else one block, which may be staged. Rows used where
+    // they lie must not need padding: what follows them may be unmapped, or somebody's result.
+    const std::size_t dense_x = count_dense(x, num_rows - done, in), dense_y = count_dense(y, num_rows - done, out);
+    const std::size_t whole = std::min(dense_x, dense_y) / kRowBlock * kRowBlock;
+    const bool direct = whole > kRowBlock && impl_->padded_rows(whole) == whole;
+    const std::size_t count = direct ? whole : std::min(kRowBlock, num_rows - done);
+    const std::size_t padded = impl_->padded_rows(count);
+    const float* source = x[0];
+    if (padded != count || dense_x < count) {
+      for (std::size_t r = 0; r < count; ++r) std::copy_n(x[r], in, gathered + r * in);
+      std::fill(gathered + count * in, gathered + padded * in, 0.0f);
+      source = gathered;
+    }
+    const bool in_place = padded == count && dense_y >= count;
+    ok = impl_->multiply_dense(source, in_place ? y[0] : staged, count, own_scratch, *slot);
+    for (std::size_t r = 0; ok && !in_place && r < count; ++r) std::copy_n(staged + r * out, out, y[r]);
+    done += count;
+  }
+  impl_->put_back(std::move(slot));
+  return ok;
+}
+
+}  // namespace attend::matmul

@@ -1,0 +1,28 @@
+// What multiplies a layer's rows by its weights: packed once, used by any number of threads.
+#ifndef ATTEND_MATMUL_PRODUCT_H_
+#define ATTEND_MATMUL_PRODUCT_H_
+
+#include <cstddef>
+#include <string>
+
+#include "engine/kernels/linear_rows.h"
+
+namespace attend::matmul {
+
+class Product {
+ public:
+  virtual ~Product() = default;
+  // What runs it, for explain().
+  virtual std::string implementation() const = 0;
+  // Bytes of scratch a multiply needs, aligned to 64.
+  virtual std::size_t scratch_bytes() const noexcept = 0;
+  // Makes what num_calls multiplies at the same time need, so that they allocate nothing.
+  virtual void prepare_for(int num_calls) const = 0;
+  // results[r] = W rows[r] + b. kernels: of the plan's target, for those that use them. False on failure.
+  [[nodiscard]] virtual bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
+                                      float* const* results, std::size_t num_rows, std::byte* scratch) const = 0;
+};
+
+}  // namespace attend::matmul
+
+#endif  // ATTEND_MATMUL_PRODUCT_H_
