@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test on every instruction set this CPU has.
 #   tools/test.sh         the release build: what a user runs
-#   tools/test.sh --all   what CI runs: also shared libraries, AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer
+#   tools/test.sh --all   what CI runs: also shared libraries, no oneDNN, AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 presets=(release)
 case "${1:-}" in
   "") ;;
-  --all) presets=(release shared asan tsan) ;;
+  --all) presets=(release shared plain asan tsan) ;;
   *) echo "usage: tools/test.sh [--all]" >&2; exit 2 ;;
 esac
 
