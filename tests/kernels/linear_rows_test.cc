@@ -116,7 +116,7 @@ TEST_CASE("linear rows: equals double for counts of rows and columns around the 
 TEST_CASE("linear rows: a row's bits depend neither on the other rows nor on their number") {
   constexpr std::size_t kRows = 40;
   for_each_target([&](const Target& target) {
-    // The last: several blocks of weights (640 KiB each).
+    // The last: several blocks of weights (320 KiB each).
     for (const auto& [out, in] : std::vector<std::pair<std::size_t, std::size_t>>{{7, 5}, {100, 33}, {700, 600}}) {
       Problem problem(target, kRows, in, out, true);
       std::vector<float> expected;
