@@ -14,6 +14,12 @@ std::uint64_t available_bits() {
   return static_cast<std::uint64_t>(HWY_TARGETS) & static_cast<std::uint64_t>(hwy::SupportedTargets());
 }
 
+std::vector<std::int64_t> targets_of(std::uint64_t bits) {
+  std::vector<std::int64_t> targets;
+  for (; bits != 0; bits &= bits - 1) targets.push_back(std::int64_t{1} << std::countr_zero(bits));
+  return targets;
+}
+
 KernelSet make_kernel_set(std::int64_t target) {
   return {.target = target,
           .name = target_name(target),
@@ -31,13 +37,9 @@ KernelSet make_kernel_set(std::int64_t target) {
 
 const char* target_name(std::int64_t target) { return hwy::TargetName(target); }
 
-std::vector<std::int64_t> available_targets() {
-  std::vector<std::int64_t> targets;
-  for (std::uint64_t rest = available_bits(); rest != 0; rest &= rest - 1) {
-    targets.push_back(std::int64_t{1} << std::countr_zero(rest));
-  }
-  return targets;
-}
+std::vector<std::int64_t> compiled_targets() { return targets_of(static_cast<std::uint64_t>(HWY_TARGETS)); }
+
+std::vector<std::int64_t> available_targets() { return targets_of(available_bits()); }
 
 std::int64_t best_target() { return std::int64_t{1} << std::countr_zero(available_bits()); }
 

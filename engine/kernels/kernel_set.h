@@ -33,7 +33,10 @@ struct KernelSet {
 // The kernels of one target, which must be one of available_targets().
 const KernelSet& kernel_set(std::int64_t target);
 
-// Targets compiled in and supported by this CPU, best first. Reads CPUID through Highway, never its chosen target.
+// Targets compiled in, best first, whether or not this CPU has them.
+std::vector<std::int64_t> compiled_targets();
+
+// Those of them that this CPU supports, best first. Reads CPUID through Highway, never its chosen target.
 std::vector<std::int64_t> available_targets();
 
 // The first of them. Allocates nothing.

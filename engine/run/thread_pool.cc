@@ -1,17 +1,16 @@
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "attend/executor.h"
+#include "engine/base/cpus.h"
 #include "engine/base/message.h"
 
 namespace attend {
@@ -26,31 +25,11 @@ void pause_briefly() {
 #endif
 }
 
-// CPUs' worth of time per period that the container may use, rounded up; 0 where there is no quota. cgroup v2 says
-// "max 100000" or "200000 100000" in cpu.max; v1 has two files.
-int quota_from_cgroup() {
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (v2 >> quota >> period) {
-    if (quota == "max" || period <= 0) return 0;
-    return static_cast<int>((std::stod(quota) + period - 1) / period);
-  }
-  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double limit = 0;
-  if (v1_quota >> limit && v1_period >> period && limit > 0 && period > 0) {
-    return static_cast<int>((limit + period - 1) / period);
-  }
-  return 0;
-}
-
 }  // namespace
 
 int ThreadPool::available_threads() {
-  cpu_set_t set;
-  int cpus = static_cast<int>(std::thread::hardware_concurrency());
-  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
-  const int quota = quota_from_cgroup();
+  int cpus = usable_cpus();
+  const int quota = static_cast<int>(std::ceil(quota_cpus()));
   if (quota > 0) cpus = std::min(cpus, quota);
   return std::max(1, cpus);
 }
