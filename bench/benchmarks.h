@@ -21,10 +21,13 @@ void register_linear_benchmarks();
 // layers/: whole layers, as a service calls them.
 void register_layer_benchmarks();
 void register_additive_benchmarks();
+void register_length_benchmarks();
+void register_threads_benchmarks();
 // contest/: the same problems by other means.
 void register_dnnl_materialised_benchmarks();
 void register_naive_benchmarks();
 void register_additive_eager_benchmarks();
+// plan/: the planner's choices beside the paths it did not take.
 void register_planner_benchmarks();
 
 }  // namespace attend::bench

@@ -2,62 +2,17 @@
 //     taskset -c 0 attend_bench --benchmark_filter='dot/.*/AVX3'
 #include <dlfcn.h>
 
-#include <cstddef>
-#include <fstream>
-#include <string>
-
 #include <benchmark/benchmark.h>
 
-#include "attend/target.h"
 #include "bench/benchmarks.h"
-#include "bench/support.h"
+#include "bench/facts.h"
 
 namespace attend::bench {
 namespace {
 
-std::string cpu_model() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
-
-std::string compiler() {
-#if defined(__clang__)
-  return "clang " __clang_version__;
-#elif defined(__GNUC__)
-  return "g++ " __VERSION__;
-#else
-  return "unknown";
-#endif
-}
-
-// What the numbers depend on and a reader cannot see. No paths: results are to be shared.
-void add_context() {
-  std::string targets;
-  for (const Target& target : Target::available()) targets += (targets.empty() ? "" : " ") + target.name();
-  benchmark::AddCustomContext("cpu", cpu_model());
-  benchmark::AddCustomContext("targets", targets);
-  benchmark::AddCustomContext("highway", highway_version());
-#ifdef ATTEND_WITH_ONEDNN
-  benchmark::AddCustomContext("onednn", onednn_version());
-#else
-  benchmark::AddCustomContext("onednn", "none in this build (ATTEND_WITH_ONEDNN)");
-#endif
-  benchmark::AddCustomContext("compiler", compiler());
-  // What bounds every case, in the head of every run.
-  benchmark::AddCustomContext("fma_peak", std::to_string(fma_peak(Target::best()) * 1e-9) + " GFLOPS");
-  benchmark::AddCustomContext("read_bandwidth", std::to_string(read_bandwidth(std::size_t{32} << 20) * 1e-9) + " GB/s");
-#ifdef ATTEND_GIT_COMMIT
-  benchmark::AddCustomContext("commit", ATTEND_GIT_COMMIT);
-#endif
-}
-
-// Everything here is measured on one thread, but for additive/*_threads2, which bring their own; oneDNN's primitives
-// take their number of threads from OpenMP when they are made. By name, since oneDNN may have been built on another
-// runtime.
+// Everything here is measured on one thread, but for *_threads2 and threads/*, which bring their own; oneDNN's
+// primitives take their number of threads from OpenMP when they are made. By name, since oneDNN may have been built on
+// another runtime.
 void use_one_openmp_thread() {
   if (const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(1);
 }
@@ -76,6 +31,8 @@ void register_all() {
   register_linear_benchmarks();
   register_layer_benchmarks();
   register_additive_benchmarks();
+  register_length_benchmarks();
+  register_threads_benchmarks();
 #ifdef ATTEND_WITH_ONEDNN
   register_dnnl_materialised_benchmarks();
   register_additive_eager_benchmarks();
@@ -93,7 +50,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   attend::bench::use_one_openmp_thread();
-  attend::bench::add_context();
+  attend::bench::add_facts();
   attend::bench::register_all();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

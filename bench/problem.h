@@ -48,6 +48,16 @@ struct Problem {
     if (valid_lens.sizes.empty()) return shape.batch * shape.num_keys;
     return std::accumulate(valid_lens.data.begin(), valid_lens.data.end(), std::int64_t{0});
   }
+  // What any way of computing a dot product's attention must move: queries, valid keys and values read once, output and
+  // weights (where returned) written once.
+  double compulsory_bytes(bool attention_weights) const {
+    const std::int64_t rows = shape.batch * shape.num_queries * shape.num_heads;
+    const std::int64_t key_rows = visible_keys() * shape.num_kv_heads;
+    const std::int64_t floats = rows * (shape.query_size + shape.value_size) +
+                                key_rows * (shape.key_size + shape.value_size) +
+                                (attention_weights ? rows * shape.num_keys : 0);
+    return static_cast<double>(floats) * sizeof(float);
+  }
   // (query, valid key) pairs of one head; causal: queries and keys as many.
   std::int64_t pairs() const {
     const std::int64_t all = shape.num_queries * visible_keys();

@@ -18,9 +18,6 @@
 
 namespace attend::bench {
 
-// What this binary runs on, as text; each is defined in the one file that may know it.
-std::string highway_version();  // kernels/machine_bench.cc
-std::string onednn_version();   // contest/onednn.cc, with the instruction set it dispatches to
 // FLOP/s of one core with that target's widest vectors, measured once per process (kernels/machine_bench.cc).
 double fma_peak(const Target& target);
 // Bytes/s that one core reads in order from `bytes` of memory, measured once per process and size (likewise).
@@ -151,6 +148,12 @@ inline benchmark::Counter bytes(std::size_t count) {
 inline void count_flops(benchmark::State& state, double flops, const Target& target) {
   state.counters["GFLOPS"] = per_second(flops * 1e-9);
   state.counters["peak_percent"] = per_second(100 * flops / fma_peak(target));
+}
+
+// intensity = flops / bytes, where bytes are what any way of computing it must move: each input read once, each output
+// written once. What is read again, because it did not fit into a cache, shows as distance from the roof.
+inline void count_intensity(benchmark::State& state, double flops, double compulsory_bytes) {
+  state.counters["intensity"] = flops / compulsory_bytes;
 }
 
 // GB = bytes / time / 1e9, and read_percent = 100 * bytes / time / read_bandwidth(bytes): what bounds reading that many

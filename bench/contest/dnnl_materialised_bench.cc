@@ -56,7 +56,9 @@ void dot_materialised(benchmark::State& state, const Problem& problem) {
     benchmark::ClobberMemory();
   }
   state.SetLabel(steps[0].implementation + ", " + steps[1].implementation + ", " + steps[2].implementation);
-  count_flops(state, 4.0 * static_cast<double>(shape.num_heads * d * problem.pairs()), Target::best());
+  const double flops = 4.0 * static_cast<double>(shape.num_heads * d * problem.pairs());
+  count_flops(state, flops, Target::best());
+  count_intensity(state, flops, problem.compulsory_bytes(false));
   state.counters["max_error"] =
       problem.max_error(TensorView<const float>(output.data(), {shape.batch, shape.num_heads, shape.num_queries, d}));
 }

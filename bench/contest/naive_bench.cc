@@ -54,7 +54,9 @@ void dot_naive(benchmark::State& state, const Problem& problem) {
     }
     benchmark::ClobberMemory();
   }
-  count_flops(state, 4.0 * static_cast<double>(stride * problem.pairs()), Target::best());
+  const double flops = 4.0 * static_cast<double>(stride * problem.pairs());
+  count_flops(state, flops, Target::best());
+  count_intensity(state, flops, problem.compulsory_bytes(false));
   state.counters["max_error"] = problem.max_error(split_heads(output.view(), problem.split));
 }
 

@@ -6,7 +6,7 @@
 
 #include <dnnl.hpp>
 
-#include "bench/support.h"
+#include "bench/facts.h"
 #include "engine/matmul/dnnl_compat.h"
 
 namespace attend::bench {
@@ -110,15 +110,20 @@ Primitive tanh(const Operand& x) {
 
 }  // namespace onednn
 
-std::string onednn_version() {
+std::string onednn_version() { return matmul::dnnl_version_text(); }
+
+std::string onednn_isa() {
   static const std::unordered_map<int, std::string> kNames = {
       {static_cast<int>(dnnl::cpu_isa::sse41), "SSE4.1"},
+      {static_cast<int>(dnnl::cpu_isa::avx), "AVX"},
       {static_cast<int>(dnnl::cpu_isa::avx2), "AVX2"},
+      {static_cast<int>(dnnl::cpu_isa::avx2_vnni), "AVX2 VNNI"},
       {static_cast<int>(dnnl::cpu_isa::avx512_core), "AVX-512"},
       {static_cast<int>(dnnl::cpu_isa::avx512_core_vnni), "AVX-512 VNNI"},
-      {static_cast<int>(dnnl::cpu_isa::avx512_core_bf16), "AVX-512 BF16"}};
+      {static_cast<int>(dnnl::cpu_isa::avx512_core_bf16), "AVX-512 BF16"},
+      {static_cast<int>(dnnl::cpu_isa::avx512_core_amx), "AMX"}};
   const auto name = kNames.find(static_cast<int>(dnnl::get_effective_cpu_isa()));
-  return matmul::dnnl_version_text() + (name == kNames.end() ? "" : ", runs on " + name->second);
+  return name == kNames.end() ? "unknown" : name->second;
 }
 
 }  // namespace attend::bench

@@ -4,19 +4,15 @@
     taskset -c 0 python3 bench/contest/torch_additive.py [--threads N] [--seconds S] [CASE ...]
 
 Prints one line per case: median milliseconds, and the largest difference from double precision. PyTorch is Debian's
-python3-torch or any other; without it, this says so and exits with 77. (Debian 12's torch runs on the reference BLAS
-unless libopenblas0-openmp is installed, which also sets the time of the projections.)
+python3-torch or any other; without it, this says "skipped" and exits with 0. (Debian 12's torch runs on the
+reference BLAS unless libopenblas0-openmp is installed, which also sets the time of the projections.)
 """
-import argparse
-import statistics
-import sys
-import time
+import peer
 
 try:
     import torch
 except ImportError:
-    print("torch_additive.py: no PyTorch here (Debian: python3-torch), nothing measured", file=sys.stderr)
-    sys.exit(77)
+    peer.skip("torch_additive.py", "PyTorch", "Debian: python3-torch")
 
 # batch, queries, keys, hidden units; query size 192, key and value size 256: bench/additive.h.
 CASES = {
@@ -41,39 +37,23 @@ class AdditiveAttention(torch.nn.Module):
         return torch.bmm(torch.softmax(self.w_v(features).squeeze(-1), dim=-1), values)
 
 
-def measure(run, seconds):
-    run()
-    times = []
-    while sum(times) < seconds or len(times) < 3:
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=2.0, help="per case")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="default: " + " ".join(CASES))
-    args = parser.parse_args()
-    unknown = [name for name in args.cases if name not in CASES]
-    if unknown:
-        parser.error(f"no case {unknown[0]}, expected some of: {' '.join(CASES)}")
+def main() -> None:
+    """Every case asked for."""
+    args = peer.arguments(__doc__.split("\n", maxsplit=1)[0], list(CASES))
     torch.set_num_threads(args.threads)
-    torch.manual_seed(0)
-    print(f"torch {torch.__version__}, {args.threads} thread(s)")
+    torch.manual_seed(peer.SEED)
+    print(f"torch {torch.__version__}, {args.threads} thread(s), seed {peer.SEED}")
     with torch.inference_mode():
-        for name in args.cases or CASES:
+        for name in args.cases:
             batch, num_queries, num_keys, num_hiddens = CASES[name]
             layer = AdditiveAttention(192, 256, num_hiddens).eval()
             shapes = [(num_queries, 192), (num_keys, 256), (num_keys, 256)]
             inputs = [torch.randn(batch, *shape) for shape in shapes]
-            median = measure(lambda: layer(*inputs), args.seconds)
+            median = peer.median_seconds(lambda: layer(*inputs), args.seconds)
             result = layer(*inputs)[:1]
             truth = layer.double()(*[x[:1].double() for x in inputs])
             error = (result.double() - truth).abs().max().item()
-            print(f"additive/{name}/torch_eager  {median * 1e3:9.3f} ms  max_error {error:.1e}", flush=True)
+            peer.report(f"additive/{name}/torch_eager", median, error)
 
 
 if __name__ == "__main__":

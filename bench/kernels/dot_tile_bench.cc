@@ -94,7 +94,9 @@ void dot_tile(benchmark::State& state, const Target& target, const DotTileCase& 
     }
     benchmark::ClobberMemory();
   }
-  count_flops(state, 4.0 * static_cast<double>(kTiles * rows * kKeys * tile.size), target);
+  const double flops = 4.0 * static_cast<double>(kTiles * rows * kKeys * tile.size);
+  count_flops(state, flops, target);
+  count_intensity(state, flops, static_cast<double>(2 * (kTiles * rows + kKeys) * tile.size * sizeof(float)));
 }
 
 }  // namespace

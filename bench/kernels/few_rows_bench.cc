@@ -102,7 +102,9 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
   }
   const double elements = static_cast<double>(c.heads * c.keys * c.size) * ((c.dots ? 1 : 0) + (c.pool ? 1 : 0));
   state.counters["GB"] = per_second(sizeof(float) * elements * 1e-9);
-  count_flops(state, 2 * elements * static_cast<double>(c.rows), target);
+  const double flops = 2 * elements * static_cast<double>(c.rows);
+  count_flops(state, flops, target);
+  count_intensity(state, flops, sizeof(float) * elements);  // queries and results are a few rows
 }
 
 }  // namespace

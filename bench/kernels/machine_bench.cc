@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "bench/benchmarks.h"
+#include "bench/facts.h"
 #include "bench/support.h"
 #include "engine/kernels/machine_speed.h"
 

@@ -109,7 +109,10 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
   const double pairs =
       static_cast<double>(c.queries) * (c.causal ? 0.5 * static_cast<double>(c.keys + 1) : static_cast<double>(c.keys));
   state.counters["head"] = seconds_each(items);
-  count_flops(state, items * 4 * pairs * static_cast<double>(c.size), target);
+  const double flops = items * 4 * pairs * static_cast<double>(c.size);
+  const double floats = items * 2 * static_cast<double>((c.queries + c.keys) * c.size);
+  count_flops(state, flops, target);
+  count_intensity(state, flops, floats * sizeof(float));
 }
 
 }  // namespace

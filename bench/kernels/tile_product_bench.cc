@@ -51,7 +51,11 @@ void tile_product(benchmark::State& state, const Target& target, const TileCase&
     kernels.multiply(args);
     benchmark::ClobberMemory();
   }
-  count_flops(state, 2.0 * static_cast<double>(tile.rows * tile.inner * tile.columns), target);
+  const double flops = 2.0 * static_cast<double>(tile.rows * tile.inner * tile.columns);
+  const std::size_t results = tile.rows * tile.columns * (tile.accumulate ? 2 : 1);
+  const std::size_t floats = tile.rows * tile.inner + tile.inner * tile.columns + results;
+  count_flops(state, flops, target);
+  count_intensity(state, flops, static_cast<double>(floats * sizeof(float)));
 }
 
 }  // namespace

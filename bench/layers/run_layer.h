@@ -69,17 +69,24 @@ inline void run_layer(benchmark::State& state, const Problem& problem, const Pla
   state.SetLabel(std::string(plan.path()));
 }
 
-// name/TARGET for every target; options hold the rest. Several threads: real time, and Google Benchmark appends
-// "/real_time" to the name.
+// name/TARGET; the target is one of the options. Several threads: real time, and Google Benchmark appends "/real_time"
+// to the name.
+inline benchmark::internal::Benchmark* register_layer_for(const std::string& name, const PlanOptions& options,
+                                                          const SharedProblem& problem, const Count& count) {
+  auto* registered = register_case(name, options.target.name(),
+                                   [=](benchmark::State& state) { run_layer(state, problem(), options, count); });
+  registered->Unit(benchmark::kMicrosecond);
+  if (options.threads > 1) registered->UseRealTime();
+  return registered;
+}
+
+// The same for every target; options hold the rest.
 inline void register_layer(const std::string& name, const PlanOptions& options, const SharedProblem& problem,
                            const Count& count) {
   for (const Target& target : Target::available()) {
     PlanOptions with_target = options;
     with_target.target = target;
-    auto* registered = register_case(name, target.name(),
-                                     [=](benchmark::State& state) { run_layer(state, problem(), with_target, count); });
-    registered->Unit(benchmark::kMicrosecond);
-    if (options.threads > 1) registered->UseRealTime();
+    register_layer_for(name, with_target, problem, count);
   }
 }
 

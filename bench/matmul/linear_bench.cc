@@ -57,7 +57,9 @@ void linear(benchmark::State& state, const Linear& map, const LinearCase& c, con
     benchmark::ClobberMemory();
   }
   state.SetLabel(map.implementation());
-  count_flops(state, 2.0 * static_cast<double>(c.rows * c.in * c.out), target);
+  const double flops = 2.0 * static_cast<double>(c.rows * c.in * c.out);
+  count_flops(state, flops, target);
+  count_intensity(state, flops, sizeof(float) * static_cast<double>(c.rows * (c.in + c.out) + c.in * c.out));
 }
 
 void register_product(const LinearCase& c, Products products, const std::string& name, const Target& target) {

@@ -1,6 +1,7 @@
 // Whether the planner's written rules choose well: every path that fits, measured in turns, over a grid of shapes. The
 // time is that of the rules' choice; planner/summary, which must run last, says how many shapes are within 10 % of the
-// best path, and its label which are not.
+// best path, and its label which are not. planner_map/* is the same over a regular grid of queries by keys, for every
+// target, to be drawn as a map of who wins where.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -118,6 +119,15 @@ std::vector<Case> grid() {
   return cases;
 }
 
+// Queries by keys, four heads of 64.
+std::vector<Case> map_grid() {
+  std::vector<Case> cases;
+  for (std::int64_t m = 1; m <= 512; m *= 2) {
+    for (std::int64_t n = 16; n <= 4096; n *= 4) cases.push_back({1, 4, 4, m, n, 64});
+  }
+  return cases;
+}
+
 Attention layer_of(const Case& c) {
   if (c.num_hiddens == 0) return DotAttention();
   return AdditiveAttention(AdditiveWeights(c.num_hiddens).parameters());
@@ -159,7 +169,8 @@ const Machine& machine(const Target& target) {
   return place != measured.end() ? place->second : measured[target.id()] = Machine::measure(target);
 }
 
-void bench_case(benchmark::State& state, const Case& c, const Target& target) {
+// summarised: counts in planner/summary.
+void bench_case(benchmark::State& state, const Case& c, const Target& target, bool summarised) {
   const Attention layer = layer_of(c);
   const Shape shape = shape_of(c);
   PlanOptions options{.target = target, .attention_weights = c.weights};
@@ -185,9 +196,18 @@ void bench_case(benchmark::State& state, const Case& c, const Target& target) {
   state.counters["rule_to_best"] = outcome.ratio();
   state.counters["predicted_percent"] = 100 * outcome.predicted;
   state.SetLabel(outcome.by_rules + (outcome.ratio() > kWithin ? ", best " + outcome.best() : ""));
+  if (!summarised) return;
   std::vector<Outcome>& all = outcomes(target);
   std::erase_if(all, [&](const Outcome& before) { return before.name == outcome.name; });
   all.push_back(outcome);
+}
+
+void register_planner_case(const std::string& family, const Case& c, const Target& target, bool summarised) {
+  register_case(family + c.name(), target.name(),
+                [=](benchmark::State& state) { bench_case(state, c, target, summarised); })
+      ->Iterations(1)
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
 }
 
 void bench_summary(benchmark::State& state, const Target& target) {
@@ -224,14 +244,12 @@ void bench_summary(benchmark::State& state, const Target& target) {
 
 }  // namespace
 
-// Of the best target alone: with all of them the family would run for ten minutes.
+// planner/* of the best target alone: with all of them the family would run for ten minutes.
 void register_planner_benchmarks() {
   const Target target = Target::best();
-  for (const Case& c : grid()) {
-    register_case("planner/" + c.name(), target.name(), [=](benchmark::State& state) { bench_case(state, c, target); })
-        ->Iterations(1)
-        ->UseManualTime()
-        ->Unit(benchmark::kMicrosecond);
+  for (const Case& c : grid()) register_planner_case("planner/", c, target, true);
+  for (const Target& each : Target::available()) {
+    for (const Case& c : map_grid()) register_planner_case("planner_map/", c, each, false);
   }
   register_case("planner/summary", target.name(), [=](benchmark::State& state) { bench_summary(state, target); })
       ->Iterations(1)

@@ -1,0 +1,65 @@
+// threads/*: the same runs on 1, 2, ... threads, as many as this process may use; best target only. Real time.
+//     threads/CASE_tT/TARGET/real_time    T: threads that the plan was made for and the pool has
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "attend/executor.h"
+#include "attend/plan.h"
+#include "attend/target.h"
+#include "bench/additive.h"
+#include "bench/benchmarks.h"
+#include "bench/layers/layer_cases.h"
+#include "bench/layers/run_layer.h"
+#include "bench/problem.h"
+
+namespace attend::bench {
+namespace {
+
+// Every number up to 8, from there on four in each doubling, and all threads.
+std::vector<int> thread_counts(int most) {
+  std::vector<int> counts;
+  for (int threads = 1; threads < most; threads += std::max(1, threads / 4)) counts.push_back(threads);
+  counts.push_back(most);
+  return counts;
+}
+
+struct Family {
+  const char* name;
+  SharedProblem problem;
+  Count count;
+};
+
+}  // namespace
+
+void register_threads_benchmarks() {
+  const AdditiveCase& additive = kAdditiveCases[0];
+  const Family families[] = {
+      {"dot_b1_h12_m512_n512_d64", shared_problem([] {
+         return dot_problem({1, 12, 12, 512, 512, 64});
+       }),
+       count_dot},
+      {"dot_b8_h32_kv8_m1_n1024_d128", shared_problem([] {
+         return dot_problem({8, 32, 8, 1, 1024, 128});
+       }),
+       count_decode},
+      {"multi_head_b8_s128_e768_h12", shared_problem([] { return multi_head_problem(8, 128, 768, 12, {}); }),
+       count_multi_head},
+      {"additive_b8_m64_n512_u256", shared_problem([&additive] { return additive_problem(additive); }),
+       [&additive](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
+         count_additive(state, problem, additive.num_hiddens, options.target, options.threads);
+       }}};
+  for (const Family& family : families) {
+    for (const int threads : thread_counts(ThreadPool::available_threads())) {
+      auto* registered =
+          register_layer_for(std::string("threads/") + family.name + "_t" + std::to_string(threads),
+                             {.threads = threads, .target = Target::best()}, family.problem, family.count);
+      if (threads == 1) registered->UseRealTime();  // as the others
+    }
+  }
+}
+
+}  // namespace attend::bench
