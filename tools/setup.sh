@@ -1,4 +1,4 @@
-# Sourced by demo.sh and test.sh: finds the repository, installs what is missing, configures and builds.
+# Sourced by demo.sh, test.sh and bench.sh: finds the repository, installs what is missing, configures and builds.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -39,8 +39,30 @@ install_missing() {
   DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# build PRESET: configure and build one preset of CMakePresets.json.
+# build PRESET [TARGET...]: configure and build one preset of CMakePresets.json, or some targets of it.
 build() {
-  say "building preset $1 in build/$1 with $jobs jobs"
-  (cd "$root" && cmake --preset "$1" --log-level=WARNING >/dev/null && cmake --build --preset "$1" -j "$jobs")
+  local preset=$1
+  shift
+  say "building preset $preset in build/$preset with $jobs jobs"
+  (cd "$root" && cmake --preset "$preset" --log-level=WARNING >/dev/null &&
+    cmake --build --preset "$preset" -j "$jobs" ${1:+--target "$@"})
+}
+
+# The numbers of the cores this process may use, one a line.
+usable_cores() {
+  local list part
+  list=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+  for part in ${list//,/ }; do seq "${part%-*}" "${part#*-}"; done
+}
+
+# A Python that draws, else any: the first python3 of the path may be someone's own, without Debian's packages.
+python_with_matplotlib() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    if "$python" -c 'import matplotlib' 2>/dev/null; then
+      echo "$python"
+      return
+    fi
+  done
+  echo python3
 }
