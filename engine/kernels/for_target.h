@@ -1,121 +1,47 @@
-// How a family's getter reaches the code of a named target without Highway's global chosen target: one switch over the
-// bits of HWY_TARGETS. To be included once per dispatch point, after its HWY_ONCE guard.
+// How a family's getter reaches the code of a named target without Highway's global chosen target: through Highway's
+// own list of a function's versions, so that targets of later Highways need no change here. To be used once per
+// dispatch point, after its HWY_ONCE guard.
 //
 //     #if HWY_ONCE
 //     PackKernels pack_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 //     #endif
-// where each target's namespace holds PackKernels Kernels().
+// where each target's namespace holds PackKernels Kernels(), and the target is one that this build compiles.
 #ifndef ATTEND_KERNELS_FOR_TARGET_H_
 #define ATTEND_KERNELS_FOR_TARGET_H_
 
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
 #include <hwy/highway.h>
 
-// Highway declares the namespaces N_<TARGET>; a case is generated for each target this build compiles.
-#define ATTEND_CASE(target_bit, name_space, function) \
-  case target_bit:                                    \
-    return name_space::function();
+namespace attend::kernels {
 
-#if HWY_TARGETS & HWY_SCALAR
-#define ATTEND_CASE_SCALAR(function) ATTEND_CASE(HWY_SCALAR, N_SCALAR, function)
+// What the target's version returns. The versions of an architecture are in the order of their bits, null where a
+// target is not compiled; SCALAR and EMU128 belong to none and are the fallback.
+template <class Getter, std::size_t num_versions>
+auto call_version(const Getter (&versions)[num_versions], Getter fallback, std::int64_t target) {
+  if ((target & (HWY_SCALAR | HWY_EMU128)) != 0) return fallback();
+  constexpr int kFirstBit = HWY_HIGHEST_TARGET_BIT + 1 - static_cast<int>(num_versions);
+  return versions[std::countr_zero(static_cast<std::uint64_t>(target)) - kFirstBit]();
+}
+
+}  // namespace attend::kernels
+
+// Highway has no list where it has no vectors.
+#ifdef HWY_CHOOSE_TARGET_LIST
+#define ATTEND_VERSIONS(function) HWY_CHOOSE_TARGET_LIST(function)
 #else
-#define ATTEND_CASE_SCALAR(function)
+#define ATTEND_VERSIONS(function) nullptr
 #endif
-#if HWY_TARGETS & HWY_EMU128
-#define ATTEND_CASE_EMU128(function) ATTEND_CASE(HWY_EMU128, N_EMU128, function)
+#if defined(HWY_NEON_BF16) && (HWY_TARGETS & HWY_NEON_BF16)
+#define ATTEND_CASE_NEON_BF16(function) ATTEND_CASE(HWY_NEON_BF16, N_NEON_BF16, function)
 #else
-#define ATTEND_CASE_EMU128(function)
-#endif
-#if defined(HWY_SSE2) && (HWY_TARGETS & HWY_SSE2)
-#define ATTEND_CASE_SSE2(function) ATTEND_CASE(HWY_SSE2, N_SSE2, function)
-#else
-#define ATTEND_CASE_SSE2(function)
-#endif
-#if HWY_TARGETS & HWY_SSSE3
-#define ATTEND_CASE_SSSE3(function) ATTEND_CASE(HWY_SSSE3, N_SSSE3, function)
-#else
-#define ATTEND_CASE_SSSE3(function)
-#endif
-#if HWY_TARGETS & HWY_SSE4
-#define ATTEND_CASE_SSE4(function) ATTEND_CASE(HWY_SSE4, N_SSE4, function)
-#else
-#define ATTEND_CASE_SSE4(function)
-#endif
-#if HWY_TARGETS & HWY_AVX2
-#define ATTEND_CASE_AVX2(function) ATTEND_CASE(HWY_AVX2, N_AVX2, function)
-#else
-#define ATTEND_CASE_AVX2(function)
-#endif
-#if HWY_TARGETS & HWY_AVX3
-#define ATTEND_CASE_AVX3(function) ATTEND_CASE(HWY_AVX3, N_AVX3, function)
-#else
-#define ATTEND_CASE_AVX3(function)
-#endif
-#if HWY_TARGETS & HWY_AVX3_DL
-#define ATTEND_CASE_AVX3_DL(function) ATTEND_CASE(HWY_AVX3_DL, N_AVX3_DL, function)
-#else
-#define ATTEND_CASE_AVX3_DL(function)
-#endif
-#if defined(HWY_AVX3_ZEN4) && (HWY_TARGETS & HWY_AVX3_ZEN4)
-#define ATTEND_CASE_AVX3_ZEN4(function) ATTEND_CASE(HWY_AVX3_ZEN4, N_AVX3_ZEN4, function)
-#else
-#define ATTEND_CASE_AVX3_ZEN4(function)
-#endif
-#if defined(HWY_AVX3_SPR) && (HWY_TARGETS & HWY_AVX3_SPR)
-#define ATTEND_CASE_AVX3_SPR(function) ATTEND_CASE(HWY_AVX3_SPR, N_AVX3_SPR, function)
-#else
-#define ATTEND_CASE_AVX3_SPR(function)
-#endif
-#if HWY_TARGETS & HWY_NEON
-#define ATTEND_CASE_NEON(function) ATTEND_CASE(HWY_NEON, N_NEON, function)
-#else
-#define ATTEND_CASE_NEON(function)
-#endif
-#if HWY_TARGETS & HWY_SVE
-#define ATTEND_CASE_SVE(function) ATTEND_CASE(HWY_SVE, N_SVE, function)
-#else
-#define ATTEND_CASE_SVE(function)
-#endif
-#if HWY_TARGETS & HWY_SVE2
-#define ATTEND_CASE_SVE2(function) ATTEND_CASE(HWY_SVE2, N_SVE2, function)
-#else
-#define ATTEND_CASE_SVE2(function)
-#endif
-#if HWY_TARGETS & HWY_SVE_256
-#define ATTEND_CASE_SVE_256(function) ATTEND_CASE(HWY_SVE_256, N_SVE_256, function)
-#else
-#define ATTEND_CASE_SVE_256(function)
-#endif
-#if HWY_TARGETS & HWY_SVE2_128
-#define ATTEND_CASE_SVE2_128(function) ATTEND_CASE(HWY_SVE2_128, N_SVE2_128, function)
-#else
-#define ATTEND_CASE_SVE2_128(function)
-#endif
-#if defined(HWY_NEON_WITHOUT_AES) && (HWY_TARGETS & HWY_NEON_WITHOUT_AES)
-#define ATTEND_CASE_NEON_WITHOUT_AES(function) ATTEND_CASE(HWY_NEON_WITHOUT_AES, N_NEON_WITHOUT_AES, function)
-#else
-#define ATTEND_CASE_NEON_WITHOUT_AES(function)
+#define ATTEND_CASE_NEON_BF16(function)
 #endif
 
-#define ATTEND_RETURN_FOR_TARGET(target, function) \
-  switch (target) {                                \
-    ATTEND_CASE_SCALAR(function)                   \
-    ATTEND_CASE_EMU128(function)                   \
-    ATTEND_CASE_SSE2(function)                     \
-    ATTEND_CASE_SSSE3(function)                    \
-    ATTEND_CASE_SSE4(function)                     \
-    ATTEND_CASE_AVX2(function)                     \
-    ATTEND_CASE_AVX3(function)                     \
-    ATTEND_CASE_AVX3_DL(function)                  \
-    ATTEND_CASE_AVX3_ZEN4(function)                \
-    ATTEND_CASE_AVX3_SPR(function)                 \
-    ATTEND_CASE_NEON(function)                     \
-    ATTEND_CASE_SVE(function)                      \
-    ATTEND_CASE_SVE2(function)                     \
-    ATTEND_CASE_SVE_256(function)                  \
-    ATTEND_CASE_SVE2_128(function)                 \
-    ATTEND_CASE_NEON_WITHOUT_AES(function)         \
-    default:                                       \
-      return {};                                   \
-  }
+#define ATTEND_RETURN_FOR_TARGET(target, function)                                              \
+  constexpr decltype(&HWY_STATIC_DISPATCH(function)) kVersions[] = {ATTEND_VERSIONS(function)}; \
+  return ::attend::kernels::call_version(kVersions, HWY_CHOOSE_FALLBACK(function), target);
 
 #endif  // ATTEND_KERNELS_FOR_TARGET_H_
