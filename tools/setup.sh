@@ -1,4 +1,4 @@
-# Sourced by demo.sh, test.sh and bench.sh: finds the repository, installs what is missing, configures and builds.
+# Sourced by the scripts beside it: finds the repository, installs what is missing, configures and builds.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,30 +11,49 @@ packages=(g++ cmake ninja-build libdnnl-dev libhwy-dev
 
 say() { printf '\n== %s\n' "$*"; }
 
+# is_installed PACKAGE[:ARCHITECTURE]: without one, this machine's own.
+is_installed() {
+  local architecture
+  if [[ $1 == *:* ]]; then architecture=${1#*:}; else architecture=$(dpkg --print-architecture 2>/dev/null); fi
+  dpkg-query -W -f '${Architecture} ${db:Status-Status}\n' "${1%:*}" 2>/dev/null |
+    grep -qxE "(all|$architecture) installed"
+}
+
+# missing_packages: those of packages that are not installed, one a line.
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    is_installed "$package" || echo "$package"
+  done
+}
+
 install_missing() {
   if ! command -v dpkg-query >/dev/null; then
     echo "not a Debian system: taking it that these or their like are installed: ${packages[*]}"
     return 0
   fi
-  local missing=() package
-  for package in "${packages[@]}"; do
-    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
-  done
+  local missing=() foreign='' package
+  mapfile -t missing < <(missing_packages)
   if ((${#missing[@]} == 0)); then
     echo "packages: all there"
     return 0
   fi
+  for package in "${missing[@]}"; do
+    [[ $package != *:* ]] || foreign=${package#*:}
+  done
   local as_root=()
   if ((EUID != 0)); then
     if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
       as_root=(sudo)
     else
       echo "these packages are missing, and installing needs root; please run:" >&2
+      [[ -z $foreign ]] || echo "    sudo dpkg --add-architecture $foreign && sudo apt-get update" >&2
       echo "    sudo apt-get install ${missing[*]}" >&2
       return 1
     fi
   fi
   say "installing ${missing[*]}"
+  [[ -z $foreign ]] || "${as_root[@]}" dpkg --add-architecture "$foreign"
   "${as_root[@]}" apt-get update -qq
   DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }

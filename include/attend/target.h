@@ -28,7 +28,7 @@ class Target {
   // ones.
   static Target from_name(std::string_view name);
 
-  // "AVX3", "AVX2", "SSE4", "SSSE3", "SCALAR", ...: Highway's names.
+  // "AVX3", "AVX2", "SSE4", "SSSE3", "NEON", "SVE2", "SCALAR", ...: Highway's names.
   std::string name() const;
 
   // Highway's bit of this target; an implementation detail that costs nothing to show.

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# check.sh add_subdirectory|find_package SOURCE_DIR BINARY_DIR: builds and runs the toy service against attend, embedded as
-# source or installed from BINARY_DIR into a prefix of its own.
+# check.sh add_subdirectory|find_package SOURCE_DIR BINARY_DIR [CMAKE_OPTION...]: builds and runs the toy service against
+# attend, embedded as source or installed from BINARY_DIR into a prefix of its own. When cross-built, CMAKE_TOOLCHAIN_FILE
+# is in the environment, which CMake reads, and ATTEND_EMULATOR runs the programs.
 set -euo pipefail
 how=$1 source=$2 binary=$3
+run=(${ATTEND_EMULATOR:+"$ATTEND_EMULATOR"})
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$binary/embed/$how
 mkdir -p "$work"
-options=(-G Ninja -S "$here/service" -B "$work/build" -DCMAKE_BUILD_TYPE=Release "-DHOW=$how")
+options=(-G Ninja -S "$here/service" -B "$work/build" -DCMAKE_BUILD_TYPE=Release "-DHOW=$how" "${@:4}")
 if [[ $how == add_subdirectory ]]; then
   options+=("-DATTEND_SOURCE_DIR=$source")
 else
@@ -18,12 +20,12 @@ cmake --build "$work/build"
 cd "$work"
 LD_LIBRARY_PATH=$work/prefix/lib:$(echo "$work"/prefix/lib/*-linux-gnu):${LD_LIBRARY_PATH:-}
 export LD_LIBRARY_PATH
-"$work/build/service"
+"${run[@]}" "$work/build/service"
 
 # README.md shows this very program and what it prints.
 readme=$(<"$source/README.md")
 program=$(<"$here/service/readme.cc")
 [[ $readme == *"$program"* ]] || { echo "README.md does not show tests/embed/service/readme.cc as it is" >&2; exit 1; }
-printed=$("$work/build/readme" | head -1)
+printed=$("${run[@]}" "$work/build/readme" | head -1)
 echo "$printed"
 [[ $readme == *"$printed"* ]] || { echo "README.md does not show the program's output: $printed" >&2; exit 1; }

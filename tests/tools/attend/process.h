@@ -33,6 +33,9 @@ inline Finished run_attend(std::vector<std::string> words) {
   const TempDir streams;
   const std::string out = streams.write("out", ""), err = streams.write("err", "");
   words.insert(words.begin(), ATTEND_CLI_PATH);
+#ifdef ATTEND_EMULATOR
+  words.insert(words.begin(), ATTEND_EMULATOR);
+#endif
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -43,7 +46,7 @@ inline Finished run_attend(std::vector<std::string> words) {
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_TRUNC, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC, 0);
   pid_t child = 0;
-  const int failed = ::posix_spawn(&child, ATTEND_CLI_PATH, &actions, nullptr, arguments.data(), environ);
+  const int failed = ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw std::runtime_error("cannot start " ATTEND_CLI_PATH);
   int status = 0;

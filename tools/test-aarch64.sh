@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+usage() {
+  cat <<'END'
+usage: tools/test-aarch64.sh [--quick] [--vector-bits N]... [--onednn] [--if-installed]
+
+Cross-builds everything for 64-bit Arm (Debian's g++-aarch64-linux-gnu and arm64 libraries) and runs the tests on
+processors that qemu-user emulates:
+    NEON and one lane   on a Cortex-A53, which has no SVE
+    SVE                 on an A64FX, which has no SVE2, with vectors of 128, 256 and 512 bits
+    SVE2                on all that qemu knows, with the same vectors
+Installs what is missing (as root or through sudo; else it says what to install). What it shows is that results are
+right, at the edges of memory too. Speed is not to be had from an emulator.
+
+  --quick            only the tests of kernels and of the contract, NEON and vectors of 256 bits: what CI runs
+  --vector-bits N    SVE with vectors of N bits only: 128, 256 or 512; 1024 or 2048 for SVE2; may be repeated
+  --onednn           with oneDNN, in build/aarch64-onednn. Without the Arm Compute Library, which Debian's has not, it
+                     offers its reference implementation only, and the engine takes its own product anyway.
+  --if-installed     where packages are missing, say so and succeed
+END
+}
+
+wrong_usage() { echo "test-aarch64.sh: $*" >&2; usage >&2; exit 2; }
+
+preset=aarch64 quick=false if_installed=false
+all_bits=()
+while (($# > 0)); do
+  case "$1" in
+    --quick) quick=true ;;
+    --onednn) preset=aarch64-onednn ;;
+    --if-installed) if_installed=true ;;
+    --vector-bits)
+      (($# > 1)) || wrong_usage "--vector-bits needs a number"
+      [[ $2 =~ ^(128|256|512|1024|2048)$ ]] || wrong_usage "--vector-bits is $2, expected 128, 256, 512, 1024 or 2048"
+      all_bits+=("$2")
+      shift ;;
+    --help) usage; exit 0 ;;
+    *) wrong_usage "unknown option $1" ;;
+  esac
+  shift
+done
+if ((${#all_bits[@]} == 0)); then
+  all_bits=(128 256 512)
+  if $quick; then all_bits=(256); fi
+fi
+
+# Multi-Arch lets arm64's stand beside this machine's own, except libdnnl-dev, whose dnnl_config.h differs: it is
+# unpacked into the build directory instead.
+packages=(g++-aarch64-linux-gnu cmake ninja-build qemu-user
+          libhwy-dev:arm64 nlohmann-json3-dev zlib1g-dev:arm64 libcli11-dev libpng-dev:arm64
+          doctest-dev libbenchmark-dev:arm64)
+if [[ $preset == *-onednn ]]; then packages+=(libdnnl2:arm64); fi
+
+unpack_onednn() {
+  local sysroot=$root/build/$preset/sysroot library=usr/lib/aarch64-linux-gnu/libdnnl.so
+  if [[ ! -e $sysroot/$library ]]; then
+    mkdir -p "$sysroot"
+    (cd "$sysroot" && apt-get download -qq libdnnl-dev:arm64 && dpkg-deb -x libdnnl-dev_*_arm64.deb .)
+    ln -sf /usr/lib/aarch64-linux-gnu/libdnnl.so.2 "$sysroot/$library"
+  fi
+  export CMAKE_PREFIX_PATH=$sysroot/usr  # for find_package, here and in the tests of embedding
+}
+
+tests=$root/build/$preset/tests/attend_tests
+
+# emulate CPU PATTERN: the tests that are run per target, for those targets of a CPU that match. None is an error.
+emulate() {
+  local cpu=$1 targets
+  mapfile -t targets < <(QEMU_CPU=$cpu qemu-aarch64 "$tests" --count | sed -n 's/^targets under test: //p' |
+    tr ' ' '\n' | grep -xE "$2")
+  if ((${#targets[@]} == 0)); then
+    echo "test-aarch64.sh: no target of $cpu matches $2" >&2
+    return 1
+  fi
+  say "testing preset $preset on $cpu: ${targets[*]}"
+  if $quick; then
+    printf '%s\n' "${targets[@]}" | QEMU_CPU=$cpu xargs -P "$jobs" -I {} env ATTEND_TARGET={} \
+      qemu-aarch64 "$tests" "--source-file=*/tests/kernels/*,*/tests/simd/*,*/tests/contract*"
+  else
+    run_ctest "$cpu" "${targets[@]}"
+  fi
+}
+
+# run_ctest CPU NAME...: those tests of CTest.
+run_ctest() {
+  local cpu=$1 IFS='|'
+  shift
+  (cd "$root" && QEMU_CPU=$cpu ctest --preset "$preset" --no-tests=error -j "$jobs" -R "^($*)\$")
+}
+
+say "packages"
+if $if_installed; then
+  mapfile -t missing < <(missing_packages)
+  if ((${#missing[@]} > 0)); then
+    echo "not testing on Arm, for want of ${missing[*]}"
+    exit 0
+  fi
+fi
+install_missing
+if [[ $preset == *-onednn ]]; then unpack_onednn; fi
+build "$preset"
+
+emulate cortex-a53 '.*'
+if ! $quick; then
+  say "testing preset $preset on cortex-a53: the command, threads, embedding"
+  run_ctest cortex-a53 tools threads 'embed\..*'
+fi
+# Highway has kernels of their own for SVE of 256 bits and SVE2 of 128: they are among the targets then.
+for bits in "${all_bits[@]}"; do
+  length=sve-default-vector-length=$((bits / 8))
+  if ((bits <= 512)); then emulate "a64fx,$length" 'SVE.*'; fi
+  emulate "max,$length" 'SVE2.*'
+done
+say "all tests passed: $preset, emulated"
