@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test on every instruction set this CPU has.
-#   tools/test.sh         the release build: what a user runs
-#   tools/test.sh --all   what CI runs: also shared libraries, no oneDNN, AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer
+#   tools/test.sh               the release build: what a user runs
+#   tools/test.sh --all         what CI runs: also shared libraries, no oneDNN, AddressSanitizer + UndefinedBehaviorSanitizer,
+#                               ThreadSanitizer
+#   tools/test.sh PRESET...     these presets of CMakePresets.json, such as clang, or subset: kernels for AVX2 alone
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 presets=(release)
-case "${1:-}" in
+case "$*" in
   "") ;;
   --all) presets=(release shared plain asan tsan) ;;
-  *) echo "usage: tools/test.sh [--all]" >&2; exit 2 ;;
+  -* | *" -"*) echo "usage: tools/test.sh [--all | PRESET...]" >&2; exit 2 ;;
+  *) presets=("$@") ;;
 esac
+# clang has no OpenMP of its own, the runtime that Debian's oneDNN is built on.
+[[ " ${presets[*]} " != *" clang "* ]] || packages+=(clang libomp-dev)
 
 say "packages"
 install_missing
