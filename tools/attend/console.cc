@@ -21,7 +21,10 @@ void print_notes(const io::Notices& notices) {
 
 std::string duration_text(double seconds) {
   const char* unit = "s";
-  if (seconds < 1e-3) {
+  if (seconds < 1e-6) {
+    seconds *= 1e9;
+    unit = "ns";
+  } else if (seconds < 1e-3) {
     seconds *= 1e6;
     unit = "us";
   } else if (seconds < 1) {

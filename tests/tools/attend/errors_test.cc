@@ -34,7 +34,8 @@ TEST_CASE("attend: help and version are no errors") {
                                                                                      {"plan", "--help"},
                                                                                      {"targets", "--help"},
                                                                                      {"check", "--help"},
-                                                                                     {"heatmap", "--help"}}) {
+                                                                                     {"heatmap", "--help"},
+                                                                                     {"bench-compare", "--help"}}) {
     const Finished help = run_attend(words);
     CHECK(help.exit_code == 0);
     CHECK(help.err == "");
