@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -108,6 +109,24 @@ TEST_CASE("cost: threads share the work that there is") {
   CHECK(four.threads == 4);
   CHECK(four.seconds < 0.3 * one.seconds);
   CHECK(cost_of({.num_queries = 1, .num_keys = 8, .query_size = 8}, {.threads = 4}).threads == 1);
+}
+
+TEST_CASE("cost: large weights are multiplied on the plan's target, small ones where oneDNN likes") {
+  const auto projection_seconds = [](std::int64_t size, double onednn_flops) {
+    const std::vector<float> W(static_cast<std::size_t>(size * size), 0.5f);
+    const TensorView<const float> view(W.data(), {size, size});
+    const MultiHeadAttention layer({.num_heads = 1, .scoring = Scoring::kDot, .scale = {}},
+                                   {.W_q = view, .W_k = view, .W_v = view, .W_o = view});
+    Machine machine = simple_machine();
+    machine.projection_flops = onednn_flops;
+    return layer.plan({.num_queries = 20, .num_keys = 30}).cost(machine).projection_seconds;
+  };
+  // 640 x 640 are 1.56 MiB: four maps of 20 or 30 rows, at 90 % of the peak.
+  CHECK(projection_seconds(640, 1e11) == doctest::Approx(2.0 * 640 * 640 * (2 * 20 + 2 * 30) / (0.9 * 1e11)));
+  CHECK(projection_seconds(640, 4e11) == projection_seconds(640, 1e11));
+#if defined(ATTEND_WITH_ONEDNN) && defined(__x86_64__)
+  CHECK(projection_seconds(64, 4e11) == doctest::Approx(projection_seconds(64, 1e11) / 4));
+#endif
 }
 
 TEST_CASE("cost: nothing to do and nothing known is no division by zero") {

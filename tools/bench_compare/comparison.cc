@@ -211,7 +211,7 @@ Comparison compare_runs(const BenchmarkRun& a, const BenchmarkRun& b, const Comp
   check_repetitions(a);
   check_repetitions(b);
   const auto matches = [&](const std::string& name) {
-    return !options.filter || std::regex_search(name, *options.filter);
+    return !options.filter || options.filter(name);
   };
   const CasesByName in_a = cases_by_name(a), in_b = cases_by_name(b);
   Comparison comparison;

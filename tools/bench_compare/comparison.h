@@ -3,8 +3,8 @@
 #define ATTEND_TOOLS_BENCH_COMPARE_COMPARISON_H_
 
 #include <cstddef>
+#include <functional>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -19,8 +19,8 @@ enum class Quantity { kCpuTime, kRealTime, kPeakPercent, kReadPercent };
 const char* name_of(Quantity quantity);
 
 struct CompareOptions {
-  std::optional<Quantity> time;      // kCpuTime or kRealTime; none: by the name of each case
-  std::optional<std::regex> filter;  // of the names; none: all
+  std::optional<Quantity> time;                    // kCpuTime or kRealTime; none: by the name of each case
+  std::function<bool(const std::string&)> filter;  // of the names; none: all
   double alpha = 0.05;
   double min_effect = 0.01;  // of the ratio, against 1
   // Shares of what the machine can do, peak_percent or else read_percent, instead of times.
