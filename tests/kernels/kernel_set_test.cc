@@ -1,0 +1,43 @@
+// Every compiled target's kernels are reached by the target's own bit.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "engine/kernels/kernel_set.h"
+#include "tests/support/for_each_target.h"
+
+namespace attend::tests {
+
+TEST_CASE("kernel set: available targets are compiled ones, both best first") {
+  const std::vector<std::int64_t> compiled = kernels::compiled_targets(), available = kernels::available_targets();
+  REQUIRE(!available.empty());
+  CHECK(kernels::best_target() == available.front());
+  // Highway's lower bits are better targets.
+  CHECK(std::is_sorted(compiled.begin(), compiled.end()));
+  CHECK(std::is_sorted(available.begin(), available.end()));
+  CHECK(std::includes(compiled.begin(), compiled.end(), available.begin(), available.end()));
+}
+
+TEST_CASE("kernel set: every family of a target is there, and of that target") {
+  for_each_target([](const Target& target) {
+    const kernels::KernelSet& set = kernels::kernel_set(target.id());
+    CHECK(set.target == target.id());
+    CHECK(std::string(set.name) == target.name());
+    CHECK((set.linear_rows.multiply == kernels::linear_rows_kernels(target.id()).multiply));
+    CHECK((set.tile_product.multiply == kernels::tile_product_kernels(target.id()).multiply));
+    // (Function pointers in their own parentheses: doctest cannot print them.)
+    // Another target, another function: a getter that hands out one for all would pass everything else.
+    for (const std::int64_t other : kernels::compiled_targets()) {
+      if (other == target.id()) continue;
+      INFO(set.name, " and ", kernels::target_name(other));
+      REQUIRE((kernels::linear_rows_kernels(other).multiply != nullptr));
+      CHECK((set.linear_rows.multiply != kernels::linear_rows_kernels(other).multiply));
+      CHECK((set.tile_product.multiply != kernels::tile_product_kernels(other).multiply));
+    }
+  });
+}
+
+}  // namespace attend::tests
