@@ -21,8 +21,8 @@ class DnnlProduct final : public Product {
  public:
   // Rows to gather or scatter at a time: 64 rows of 768 inputs and outputs are 384 KiB of staging, within L2.
   static constexpr std::size_t kRowBlock = 64;
-  // The most rows that oneDNN gets in one call, and the rows to ask for where nothing is staged. Weights that do not
-  // stay in L2, such as the 2.25 MiB of 768 x 768, pass it once per call: on one core of an Emerald Rapids server with
+  // The most rows that oneDNN gets in one call. Large weights, such as the 2.25 MiB of 768 x 768, pass L2 once per
+  // call, which is why layers take our own kernel for them (linear.cc): on one core of an Emerald Rapids server with
   // a peak of 175-180 GFLOPS, 1024 rows of them run at 134 in calls of 16 rows, 159 in 64, 164 in 128, 167 in 256, 169
   // in 512 (linear/r1024_i768_o768 measures 256). Smaller weights, 512 x 512 at 170-172, get no more than 64
   // (dnnl_product.cc). What lost, on the same rows: columns in parts that fit L2 (154 against 162: oneDNN 2.6 wants

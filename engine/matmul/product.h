@@ -9,6 +9,11 @@
 
 namespace attend::matmul {
 
+// Weights above this do not stay in 2 MiB of L2 beside a block of rows.
+inline constexpr std::size_t kLargeWeights = std::size_t{3} << 19;
+
+constexpr bool are_large_weights(std::size_t in, std::size_t out) { return in * out * sizeof(float) > kLargeWeights; }
+
 class Product {
  public:
   virtual ~Product() = default;
