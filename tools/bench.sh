@@ -5,7 +5,7 @@ set -euo pipefail
 usage() {
   cat <<'END'
 usage: tools/bench.sh [--quick] [--filter REGEX] [--threads N] [--out DIR] [--no-build]
-  --quick         the main cases only, 3 repetitions: two to three minutes; else about half an hour, 5 repetitions
+  --quick         the main cases only, 3 repetitions: 2 min 24 s on two cores; else several times as long, 5 repetitions
   --filter REGEX  of these cases only those whose names match (extended regular expression, as of grep -E)
   --threads N     scaling on 1 to N threads; default: the cores this process may use
   --out DIR       where to write; default: build/bench

@@ -35,8 +35,8 @@ static constexpr size_t kLinearRows = 6, kLinearVectors = 4;
 #else
 static constexpr size_t kLinearRows = 6, kLinearVectors = 2;
 #endif
-// This block, the next one and 128 rows of 768 inputs fit 1 MiB of L2. On a core with 2 MiB, two or four times as much is
-// within 1 %; with 1 MiB, twice as much costs 2 to 5 %.
+// This block, the next one and 128 rows of 768 inputs fit 1 MiB of L2. On a core with 2 MiB, two or four times as much
+// is within 1 %; with 1 MiB, twice as much costs 2 to 5 %.
 static constexpr size_t kWeightBlock = size_t{320} << 10;
 // Terms of the sum that weights are asked for ahead of their use.
 static constexpr size_t kTermsAhead = 8;

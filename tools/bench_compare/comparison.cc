@@ -210,9 +210,7 @@ double Comparison::mean_ratio() const {
 Comparison compare_runs(const BenchmarkRun& a, const BenchmarkRun& b, const CompareOptions& options) {
   check_repetitions(a);
   check_repetitions(b);
-  const auto matches = [&](const std::string& name) {
-    return !options.filter || options.filter(name);
-  };
+  const auto matches = [&](const std::string& name) { return !options.filter || options.filter(name); };
   const CasesByName in_a = cases_by_name(a), in_b = cases_by_name(b);
   Comparison comparison;
   for (const BenchmarkCase& one : a.cases) {
