@@ -140,7 +140,8 @@ TEST_CASE("machine: every number is measured, on every target") {
     const Machine machine = Machine::measure(target);
     CHECK(machine.flops > 1e8);
     CHECK(machine.flops < 1e12);
-    CHECK(machine.projection_flops > 0.5 * machine.flops);
+    CHECK(machine.projection_flops > 1e8);
+    CHECK(machine.projection_flops < 1e12);
     for (const double bandwidth : {machine.l2_bandwidth, machine.l3_bandwidth, machine.memory_bandwidth}) {
       CHECK(bandwidth > 1e8);
       CHECK(bandwidth < 1e12);
