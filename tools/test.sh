@@ -21,7 +21,7 @@ say "packages"
 install_missing
 for preset in "${presets[@]}"; do
   build "$preset"
-  say "testing preset $preset"
+  say "testing preset $preset, $((SECONDS / 60)) min after the start"
   (cd "$root" && ctest --preset "$preset" --no-tests=error -j "$jobs")
 done
-say "all tests passed: ${presets[*]}"
+say "all tests passed in $((SECONDS / 60)) min: ${presets[*]}"
