@@ -2,7 +2,7 @@
 # Installs what is missing, builds and runs every test on every instruction set this CPU has.
 #   tools/test.sh               the release build: what a user runs
 #   tools/test.sh --all         what CI runs: also shared libraries, no oneDNN, AddressSanitizer + UndefinedBehaviorSanitizer,
-#                               ThreadSanitizer
+#                               ThreadSanitizer; with ccache, which it installs too
 #   tools/test.sh PRESET...     these presets of CMakePresets.json, such as clang, or subset: kernels for AVX2 alone
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -17,7 +17,7 @@ esac
 # clang has no OpenMP of its own, the runtime that Debian's oneDNN is built on.
 [[ " ${presets[*]} " != *" clang "* ]] || packages+=(clang libomp-dev)
 
-# Two of the presets compile mostly what release has compiled.
+# shared and plain compile mostly what release has compiled.
 if [[ -n $cache ]]; then
   packages+=("$cache")
   export CMAKE_CXX_COMPILER_LAUNCHER=$cache CCACHE_DIR=$root/build/ccache

@@ -30,7 +30,7 @@ TEST_CASE("contract 6: head sizes up to 512, values of other sizes, for one quer
   }
 }
 
-TEST_CASE("contract 6: keys and values beyond half of L2 pass groups of queries one after another") {
+TEST_CASE("contract 6: keys and values beyond 512 KiB pass groups of queries one after another") {
   for (const Lens lens : kAllLens) {
     for (const Causal causal : {Causal::kNone, Causal::kBottomRight}) {
       CaseSpec spec{.layer = Layer::kDot,
