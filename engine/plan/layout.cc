@@ -73,6 +73,9 @@ void lay_out_lanes(PlanImpl& plan, Carver& worker) {
   layout.row_lens = worker.take(lanes, sizeof(std::int32_t));
   layout.tile_lens = worker.take(lanes, sizeof(std::int32_t));
   layout.scores = take_floats(worker, plan.tile_keys, lanes);
+  if (!plan.options.attention_weights) return;
+  const std::size_t keys = plan.chunk_keys == 0 ? plan.key_capacity : plan.chunk_keys;
+  layout.step_max = take_floats(worker, divide_up(keys, plan.tile_keys), lanes);
 }
 
 // Queries of all heads of an entry, as rows.

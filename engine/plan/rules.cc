@@ -78,23 +78,21 @@ std::vector<Candidate> candidates(const PlanImpl& plan) {
   }
   const Candidate fused{"dot/fused", Pooling::kFused, false};
   const Candidate materialised{"dot/materialised", Pooling::kMaterialised, false};
-  if (plan.options.attention_weights) {
-    const bool rows_fit = kRowStep * to_size(plan.shape.num_keys) * sizeof(float) <= kMaterialisedBytes;
-    all = {rows_fit ? materialised : fused, rows_fit ? fused : materialised};
-    return all;
-  }
   for (const Candidate& each : {Candidate{"dot/decode", Pooling::kDecode, false},
                                 Candidate{"dot/lanes", Pooling::kLanes, false}, fused, materialised}) {
     if (dot_path_fits(plan, each.pooling)) all.push_back(each);
   }
-  const Pooling preferred = preferred_dot_path(plan);
+  Pooling preferred = preferred_dot_path(plan);
+  const bool rows_fit = kRowStep * to_size(plan.shape.num_keys) * sizeof(float) <= kMaterialisedBytes;
+  if (preferred == Pooling::kFused && plan.options.attention_weights && rows_fit) preferred = Pooling::kMaterialised;
   std::stable_partition(all.begin(), all.end(), [&](const Candidate& each) { return each.pooling == preferred; });
   return all;
 }
 
 std::string why_first(const PlanImpl& plan, const Candidate& first) {
   const bool additive = plan.layer->score == Score::kAdditive;
-  if (!additive && !plan.options.attention_weights) return why_preferred(plan, first.pooling);
+  const bool in_tiles = first.pooling == Pooling::kFused || first.pooling == Pooling::kMaterialised;
+  if (!in_tiles || (!additive && !plan.options.attention_weights)) return why_preferred(plan, first.pooling);
   std::string why;
   if (first.pooling == Pooling::kMaterialised) {
     why = "attention_weights are asked for, so each row's weights exist anyway and pool the values from where they lie";

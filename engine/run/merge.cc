@@ -1,6 +1,6 @@
 // Results of chunks of keys become one: with m = max_c m_c, output = sum_c 2^(m_c - m) o_c / sum_c 2^(m_c - m) l_c,
 // where m_c, l_c and o_c are what softmax_tile.h calls m, l and o. In the order of the keys, and in double, so that
-// thousands of chunks add up as well as one.
+// thousands of chunks add up as well as one. Attention weights, where they are asked for, are 2^(m_c - m) p / l.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,31 +10,67 @@
 namespace attend::detail {
 namespace {
 
-// One row. first: its index in chunk 0; chunks lie num_queries rows apart.
-void merge_row(const PoolJob& job, std::size_t first, std::size_t num_chunks, float* output) {
-  const auto size = static_cast<std::size_t>(job.plan->head_value_size);
-  const auto row_of = [&](std::size_t chunk) { return first + chunk * static_cast<std::size_t>(job.num_queries); };
+// What a row's chunks come to: m and l.
+struct Total {
   float max = -std::numeric_limits<float>::infinity();
-  for (std::size_t c = 0; c < num_chunks; ++c) max = std::max(max, job.chunk_max[row_of(c)]);
+  double sum = 0;
+};
 
-  // Columns in pieces that stay in registers or L1.
-  constexpr std::size_t kColumns = 64;
-  double l = 0;
-  for (std::size_t begin = 0; begin < size; begin += kColumns) {
-    const std::size_t columns = std::min(kColumns, size - begin);
-    double o[kColumns] = {};
-    l = 0;
+// One query of a head, and where its chunks are.
+class Row {
+ public:
+  Row(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t m, std::size_t num_chunks)
+      : job_(job), b_(b), h_(h), m_(m), num_chunks_(num_chunks), first_(job.chunk_row(b, h, 0, m)) {
+    for (std::size_t c = 0; c < num_chunks; ++c) total_.max = std::max(total_.max, job.chunk_max[at(c)]);
     for (std::size_t c = 0; c < num_chunks; ++c) {
-      const std::size_t row = row_of(c);
-      if (job.chunk_sum[row] == 0.0) continue;  // no key, or none above -inf
-      const double scale = std::exp2(static_cast<double>(job.chunk_max[row]) - static_cast<double>(max));
-      const float* accumulators = job.chunk_accumulators + row * job.plan->padded_values + begin;
-      l += scale * job.chunk_sum[row];
-      for (std::size_t n = 0; n < columns; ++n) o[n] += scale * static_cast<double>(accumulators[n]);
+      if (counts(c)) total_.sum += factor(c) * job.chunk_sum[at(c)];
     }
-    for (std::size_t n = 0; n < columns; ++n) output[begin + n] = l == 0.0 ? 0.0f : static_cast<float>(o[n] / l);
   }
-}
+
+  void merge_outputs() const {
+    const auto size = static_cast<std::size_t>(job_.plan->head_value_size);
+    float* output = job_.output.at(b_, h_, m_);
+    // Columns in pieces that stay in registers or L1.
+    constexpr std::size_t kColumns = 64;
+    for (std::size_t begin = 0; begin < size; begin += kColumns) {
+      const std::size_t columns = std::min(kColumns, size - begin);
+      double o[kColumns] = {};
+      for (std::size_t c = 0; c < num_chunks_; ++c) {
+        if (!counts(c)) continue;
+        const double scale = factor(c);
+        const float* accumulators = job_.chunk_accumulators + at(c) * job_.plan->padded_values + begin;
+        for (std::size_t n = 0; n < columns; ++n) o[n] += scale * static_cast<double>(accumulators[n]);
+      }
+      for (std::size_t n = 0; n < columns; ++n) {
+        output[begin + n] = total_.sum == 0.0 ? 0.0f : static_cast<float>(o[n] / total_.sum);
+      }
+    }
+  }
+
+  void merge_weights() const {
+    const auto len = static_cast<std::size_t>(job_.visible.of(b_, m_)), chunk = job_.plan->chunk_keys;
+    float* weights = job_.attention_weights.at(b_, h_, m_);
+    for (std::size_t c = 0; c * chunk < len; ++c) {
+      finish_weights(weights + c * chunk, std::min(chunk, len - c * chunk), job_.chunk_max[at(c)], total_.max,
+                     total_.sum);
+    }
+    clear_weights(job_, b_, h_, m_, static_cast<std::int64_t>(len));
+  }
+
+ private:
+  // Chunks lie num_queries rows apart.
+  std::size_t at(std::size_t chunk) const { return first_ + chunk * static_cast<std::size_t>(job_.num_queries); }
+  // No: no key, or none above -inf.
+  bool counts(std::size_t chunk) const { return job_.chunk_sum[at(chunk)] != 0.0; }
+  double factor(std::size_t chunk) const {
+    return std::exp2(static_cast<double>(job_.chunk_max[at(chunk)]) - static_cast<double>(total_.max));
+  }
+
+  const PoolJob& job_;
+  const std::int64_t b_, h_, m_;
+  const std::size_t num_chunks_, first_;
+  Total total_;
+};
 
 }  // namespace
 
@@ -46,7 +82,9 @@ void merge_chunks(const PoolJob& job, std::size_t head) {
   const std::int64_t computed = job.visible.num_queries(b);
   clear_rows(job, b, h, computed, job.num_queries);
   for (std::int64_t m = 0; m < computed; ++m) {
-    merge_row(job, job.chunk_row(b, h, 0, m), chunks, job.output.at(b, h, m));
+    const Row row(job, b, h, m, chunks);
+    row.merge_outputs();
+    if (job.attention_weights.data != nullptr) row.merge_weights();
   }
 }
 

@@ -1,5 +1,8 @@
 #include "engine/run/pool.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace attend::detail {
 
 std::size_t num_pool_items(const PoolJob& job) {
@@ -29,8 +32,19 @@ bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uin
 void clear_rows(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t last) {
   for (std::int64_t m = first; m < last; ++m) {
     std::fill_n(job.output.at(b, h, m), job.plan->head_value_size, 0.0f);
-    if (job.attention_weights.data != nullptr) std::fill_n(job.attention_weights.at(b, h, m), job.num_keys, 0.0f);
+    if (job.attention_weights.data != nullptr) clear_weights(job, b, h, m, 0);
   }
+}
+
+void finish_weights(float* weights, std::size_t count, float max, float last_max, double sum) {
+  if (max == last_max && sum == 1.0) return;
+  const double rise = static_cast<double>(last_max) - static_cast<double>(max);
+  const float factor = sum == 0.0 ? 0.0f : static_cast<float>(std::exp2(-rise) / sum);
+  for (std::size_t j = 0; j < count; ++j) weights[j] *= factor;
+}
+
+void clear_weights(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t first) {
+  std::fill_n(job.attention_weights.at(b, h, m) + first, job.num_keys - first, 0.0f);
 }
 
 }  // namespace attend::detail

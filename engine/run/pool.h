@@ -66,6 +66,13 @@ void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker);
 // Contract 2: queries first to last - 1 of a head see no key or are skipped; their output and weights become 0.
 void clear_rows(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t first, std::int64_t last);
 
+// Attention weights of paths that know sums last. Until then a key's place holds p = 2^(s - max), with the max of that
+// time; here p becomes the weight 2^(s - last_max) / sum, 0 where the sum is 0 and NaN where it is NaN.
+void finish_weights(float* weights, std::size_t count, float max, float last_max, double sum);
+
+// Weights of keys `first` and on, which query m of a head does not see, become 0.
+void clear_weights(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t first);
+
 // The output of one query head, 0 to batch * num_heads - 1, from the results of its chunks.
 void merge_chunks(const PoolJob& job, std::size_t head);
 

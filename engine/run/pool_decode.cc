@@ -52,7 +52,10 @@ class Entry {
     for (std::int64_t g = 0; g < plan_.num_kv_heads; ++g) weigh(g, keys);
     pool_values(keys);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
-    for (std::int64_t h = 0; h < plan_.num_heads; ++h) leave(h, chunk);
+    for (std::int64_t h = 0; h < plan_.num_heads; ++h) {
+      leave(h, chunk);
+      if (job_.attention_weights.data != nullptr) leave_weights(h, keys);
+    }
   }
 
  private:
@@ -151,6 +154,22 @@ class Entry {
                                        .output_stride = job_.output.row_stride,
                                        .num_rows = num_queries_,
                                        .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
+  }
+
+  // p over its sum; or p as it is, of which merge_chunks makes weights.
+  void leave_weights(std::int64_t h, std::size_t keys) {
+    const std::size_t row = row_of_head(h);
+    const bool is_last = plan_.chunk_keys == 0;
+    kernels_.softmax_tile.finish_rows({.accumulators = scores_ + row * plan_.scores_stride,
+                                       .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                       .row_sum = is_last ? row_totals_ + row : nullptr,
+                                       .output = job_.attention_weights.at(b_, h, 0) + begin_,
+                                       .output_stride = job_.attention_weights.row_stride,
+                                       .num_rows = num_queries_,
+                                       .num_columns = keys});
+    for (std::size_t m = 0; is_last && m < num_queries_; ++m) {
+      clear_weights(job_, b_, h, static_cast<std::int64_t>(m), lens_[m]);
+    }
   }
 
   const PoolJob& job_;

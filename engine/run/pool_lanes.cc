@@ -7,103 +7,186 @@
 namespace attend::detail {
 namespace {
 
-// The queries of one entry that share a key-value head.
-struct Lanes {
-  std::int64_t b, first_head;
-  std::size_t num_heads, num_queries, num_lanes;
-  std::size_t begin, limit;  // keys
-  std::size_t used() const { return num_heads * num_queries; }
+// The queries of one entry that share a key-value head, against all their keys or one chunk of them.
+class Lanes {
+ public:
+  Lanes(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
+        std::byte* worker)
+      : job_(job),
+        plan_(*job.plan),
+        kernels_(plan_.kernels->query_lanes),
+        b_(b),
+        kv_head_(kv_head),
+        first_head_(kv_head * plan_.group_heads()),
+        num_heads_(static_cast<std::size_t>(plan_.group_heads())),
+        num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
+        used_(num_heads_ * num_queries_),
+        num_lanes_(round_up(used_, kernels_.lanes)),
+        begin_(begin),
+        limit_(limit),
+        queries_(part<float>(worker, plan_.layout.packed_queries)),
+        accumulators_(part<float>(worker, plan_.layout.accumulators)),
+        max_(part<float>(worker, plan_.layout.row_max)),
+        sum_(part<float>(worker, plan_.layout.row_sums)),
+        lost_(sum_ + num_lanes_),
+        lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
+        tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
+        scores_(part<float>(worker, plan_.layout.scores)),
+        step_max_(part<float>(worker, plan_.layout.step_max)) {}
+
+  void pool(std::size_t chunk) {
+    const std::size_t longest = count_keys();
+    pack_queries();
+    std::fill_n(tile_lens_, num_lanes_, 0);
+    const bool weighs = job_.attention_weights.data != nullptr;
+    const bool is_one_step = longest - begin_ <= plan_.tile_keys;
+    float* step_max = step_max_;
+    for (std::size_t first = begin_; first < longest; first += plan_.tile_keys, step_max += num_lanes_) {
+      const std::size_t count = std::min(plan_.tile_keys, longest - first);
+      step(first, count);
+      if (!weighs) continue;
+      leave_weights(first, count, is_last() && is_one_step);
+      std::copy_n(max_, num_lanes_, step_max);
+    }
+    if (weighs) end_weights(is_one_step);
+    leave(chunk);
+  }
+
+ private:
+  // Else merge_chunks goes on.
+  bool is_last() const { return plan_.chunk_keys == 0; }
+  std::int64_t head_of(std::size_t lane) const { return first_head_ + static_cast<std::int64_t>(lane / num_queries_); }
+  std::int64_t query_of(std::size_t lane) const { return static_cast<std::int64_t>(lane % num_queries_); }
+  double sum_of(std::size_t lane) const { return static_cast<double>(sum_[lane]) - static_cast<double>(lost_[lane]); }
+
+  // Of each lane, up to the limit. Returns the most.
+  std::size_t count_keys() {
+    std::size_t longest = 0;
+    for (std::size_t m = 0; m < num_queries_; ++m) {
+      const auto len = static_cast<std::size_t>(job_.visible.of(b_, static_cast<std::int64_t>(m)));
+      longest = std::max(longest, std::min(len, limit_));
+      for (std::size_t g = 0; g < num_heads_; ++g) {
+        lens_[g * num_queries_ + m] = static_cast<std::int32_t>(std::min(len, limit_));
+      }
+    }
+    return longest;
+  }
+
+  // How many of keys first to first + count - 1 each lane sees; padding lanes: none. Returns the fewest.
+  std::size_t lens_within(std::size_t first, std::size_t count) {
+    std::int32_t fewest = static_cast<std::int32_t>(count);
+    for (std::size_t lane = 0; lane < used_; ++lane) {
+      tile_lens_[lane] =
+          std::clamp(lens_[lane] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(count));
+      fewest = std::min(fewest, tile_lens_[lane]);
+    }
+    return static_cast<std::size_t>(fewest);
+  }
+
+  void pack_queries() {
+    kernels_.pack({.queries = job_.queries.at(b_, first_head_, 0),
+                   .head_stride = job_.queries.head_stride,
+                   .row_stride = job_.queries.row_stride,
+                   .num_heads = num_heads_,
+                   .num_queries = num_queries_,
+                   .size = static_cast<std::size_t>(plan_.score_size),
+                   .scale = plan_.query_scale,
+                   .packed = queries_});
+  }
+
+  void step(std::size_t first, std::size_t count) {
+    const std::size_t shortest = lens_within(first, count);
+    kernels_.step({.queries = queries_,
+                   .num_lanes = num_lanes_,
+                   .size = static_cast<std::size_t>(plan_.score_size),
+                   .value_size = static_cast<std::size_t>(plan_.head_value_size),
+                   .keys = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first)),
+                   .keys_stride = job_.keys.row_stride,
+                   .values = job_.values.at(b_, kv_head_, static_cast<std::int64_t>(first)),
+                   .values_stride = job_.values.row_stride,
+                   .num_keys = count,
+                   .shortest = shortest,
+                   .lens = tile_lens_,
+                   .scores = scores_,
+                   .first = first == begin_,
+                   .lane_max = max_,
+                   .lane_sum = sum_,
+                   .lane_lost = lost_,
+                   .accumulators = accumulators_});
+  }
+
+  // What a step leaves of its keys lies as accumulators do, key by key, lane by lane: this takes both to their rows.
+  kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
+    return {.accumulators = from,
+            .lane_sum = sum_,
+            .lane_lost = lost_,
+            .num_heads = num_heads_,
+            .num_queries = num_queries_,
+            .value_size = size,
+            .num_lanes = num_lanes_,
+            .output = rows.at(b_, first_head_, 0),
+            .head_stride = rows.head_stride,
+            .row_stride = rows.row_stride,
+            .divide = true};
+  }
+
+  // p of a step, where its weights belong.
+  void leave_weights(std::size_t first, std::size_t count, bool divide) {
+    kernels::LeaveLanesArgs args = to_rows(scores_, count, job_.attention_weights);
+    args.output += first;
+    args.divide = divide;
+    kernels_.leave(args);
+  }
+
+  // p of all steps becomes weights, unless that of the only one is.
+  void end_weights(bool is_one_step) {
+    for (std::size_t lane = 0; lane < used_; ++lane) {
+      const auto len = static_cast<std::size_t>(lens_[lane]);
+      float* weights = job_.attention_weights.at(b_, head_of(lane), query_of(lane));
+      const float* step_max = step_max_ + lane;
+      for (std::size_t first = begin_; !is_one_step && first < len; first += plan_.tile_keys, step_max += num_lanes_) {
+        finish_weights(weights + first, std::min(plan_.tile_keys, len - first), *step_max, max_[lane],
+                       is_last() ? sum_of(lane) : 1.0);
+      }
+      if (is_last()) clear_weights(job_, b_, head_of(lane), query_of(lane), lens_[lane]);
+    }
+  }
+
+  // The outputs, or what merge_chunks makes them of.
+  void leave(std::size_t chunk) {
+    kernels::LeaveLanesArgs args = to_rows(accumulators_, static_cast<std::size_t>(plan_.head_value_size), job_.output);
+    if (!is_last()) {
+      const auto padded = static_cast<std::ptrdiff_t>(plan_.padded_values);
+      args.output = job_.chunk_accumulators + job_.chunk_row(b_, first_head_, chunk, 0) * plan_.padded_values;
+      args.head_stride = static_cast<std::ptrdiff_t>(job_.num_chunks()) * job_.num_queries * padded;
+      args.row_stride = padded;
+      args.divide = false;
+      for (std::size_t lane = 0; lane < used_; ++lane) {
+        const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk, query_of(lane));
+        job_.chunk_max[row] = max_[lane];
+        job_.chunk_sum[row] = sum_of(lane);
+      }
+    }
+    kernels_.leave(args);
+  }
+
+  const PoolJob& job_;
+  const PlanImpl& plan_;
+  const kernels::QueryLanesKernels& kernels_;
+  const std::int64_t b_, kv_head_, first_head_;
+  const std::size_t num_heads_, num_queries_;  // query heads; computed queries of each
+  const std::size_t used_, num_lanes_;
+  const std::size_t begin_, limit_;  // keys
+  float* const queries_;
+  float* const accumulators_;
+  float* const max_;
+  float* const sum_;
+  float* const lost_;
+  std::int32_t* const lens_;
+  std::int32_t* const tile_lens_;
+  float* const scores_;
+  float* const step_max_;
 };
-
-// How many of keys first to first + count - 1 each lane sees; padding lanes: none. Returns the fewest.
-std::size_t lens_within(const Lanes& lanes, const std::int32_t* lens, std::size_t first, std::size_t count,
-                        std::int32_t* within) {
-  std::int32_t fewest = static_cast<std::int32_t>(count);
-  for (std::size_t lane = 0; lane < lanes.used(); ++lane) {
-    within[lane] = std::clamp(lens[lane] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(count));
-    fewest = std::min(fewest, within[lane]);
-  }
-  return static_cast<std::size_t>(fewest);
-}
-
-void pool(const PoolJob& job, const Lanes& lanes, std::size_t chunk, std::byte* worker) {
-  const PlanImpl& plan = *job.plan;
-  const kernels::QueryLanesKernels& kernels = plan.kernels->query_lanes;
-  const std::int64_t kv_head = lanes.first_head / plan.group_heads();
-  const auto value_size = static_cast<std::size_t>(plan.head_value_size);
-  auto* queries = part<float>(worker, plan.layout.packed_queries);
-  auto* accumulators = part<float>(worker, plan.layout.accumulators);
-  auto* max = part<float>(worker, plan.layout.row_max);
-  auto* sum = part<float>(worker, plan.layout.row_sums);
-  float* lost = sum + lanes.num_lanes;
-  auto* lens = part<std::int32_t>(worker, plan.layout.row_lens);
-  auto* tile_lens = part<std::int32_t>(worker, plan.layout.tile_lens);
-
-  std::size_t longest = 0;
-  for (std::size_t m = 0; m < lanes.num_queries; ++m) {
-    const auto len = static_cast<std::size_t>(job.visible.of(lanes.b, static_cast<std::int64_t>(m)));
-    longest = std::max(longest, std::min(len, lanes.limit));
-    for (std::size_t g = 0; g < lanes.num_heads; ++g) {
-      lens[g * lanes.num_queries + m] = static_cast<std::int32_t>(std::min(len, lanes.limit));
-    }
-  }
-  kernels.pack({.queries = job.queries.at(lanes.b, lanes.first_head, 0),
-                .head_stride = job.queries.head_stride,
-                .row_stride = job.queries.row_stride,
-                .num_heads = lanes.num_heads,
-                .num_queries = lanes.num_queries,
-                .size = static_cast<std::size_t>(plan.score_size),
-                .scale = plan.query_scale,
-                .packed = queries});
-  std::fill_n(tile_lens, lanes.num_lanes, 0);
-  for (std::size_t first = lanes.begin; first < longest; first += plan.tile_keys) {
-    const std::size_t count = std::min(plan.tile_keys, longest - first);
-    const std::size_t shortest = lens_within(lanes, lens, first, count, tile_lens);
-    kernels.step({.queries = queries,
-                  .num_lanes = lanes.num_lanes,
-                  .size = static_cast<std::size_t>(plan.score_size),
-                  .value_size = value_size,
-                  .keys = job.keys.at(lanes.b, kv_head, static_cast<std::int64_t>(first)),
-                  .keys_stride = job.keys.row_stride,
-                  .values = job.values.at(lanes.b, kv_head, static_cast<std::int64_t>(first)),
-                  .values_stride = job.values.row_stride,
-                  .num_keys = count,
-                  .shortest = shortest,
-                  .lens = tile_lens,
-                  .scores = part<float>(worker, plan.layout.scores),
-                  .first = first == lanes.begin,
-                  .lane_max = max,
-                  .lane_sum = sum,
-                  .lane_lost = lost,
-                  .accumulators = accumulators});
-  }
-
-  kernels::LeaveLanesArgs leave{.accumulators = accumulators,
-                                .lane_sum = sum,
-                                .lane_lost = lost,
-                                .num_heads = lanes.num_heads,
-                                .num_queries = lanes.num_queries,
-                                .value_size = value_size,
-                                .num_lanes = lanes.num_lanes,
-                                .output = job.output.at(lanes.b, lanes.first_head, 0),
-                                .head_stride = job.output.head_stride,
-                                .row_stride = job.output.row_stride,
-                                .divide = true};
-  if (plan.chunk_keys > 0) {
-    const auto padded = static_cast<std::ptrdiff_t>(plan.padded_values);
-    leave.output = job.chunk_accumulators + job.chunk_row(lanes.b, lanes.first_head, chunk, 0) * plan.padded_values;
-    leave.head_stride = static_cast<std::ptrdiff_t>(job.num_chunks()) * job.num_queries * padded;
-    leave.row_stride = padded;
-    leave.divide = false;
-    for (std::size_t lane = 0; lane < lanes.used(); ++lane) {
-      const std::int64_t head = lanes.first_head + static_cast<std::int64_t>(lane / lanes.num_queries);
-      const std::size_t row = job.chunk_row(lanes.b, head, chunk, static_cast<std::int64_t>(lane % lanes.num_queries));
-      job.chunk_max[row] = max[lane];
-      job.chunk_sum[row] = static_cast<double>(sum[lane]) - static_cast<double>(lost[lane]);
-    }
-  }
-  kernels.leave(leave);
-}
 
 }  // namespace
 
@@ -111,25 +194,17 @@ void pool_lanes(const PoolJob& job, std::size_t item, std::byte* worker) {
   const PlanImpl& plan = *job.plan;
   const std::size_t chunks = job.num_chunks(), chunk = item % chunks;
   const auto head = static_cast<std::int64_t>(item / chunks);
-  const std::int64_t b = head / plan.num_kv_heads, first_head = head % plan.num_kv_heads * plan.group_heads();
+  const std::int64_t b = head / plan.num_kv_heads, kv_head = head % plan.num_kv_heads;
   const auto [begin, limit] = job.chunk_range(b, chunk);
   const std::int64_t computed = job.visible.num_queries(b);
   if (plan.chunk_keys == 0) {
     const std::int64_t cleared = limit == 0 ? 0 : computed;
-    for (std::int64_t h = first_head; h < first_head + plan.group_heads(); ++h) {
+    for (std::int64_t h = kv_head * plan.group_heads(); h < (kv_head + 1) * plan.group_heads(); ++h) {
       clear_rows(job, b, h, cleared, job.num_queries);
     }
   }
   if (begin >= limit || computed == 0) return;
-  Lanes lanes{.b = b,
-              .first_head = first_head,
-              .num_heads = static_cast<std::size_t>(plan.group_heads()),
-              .num_queries = static_cast<std::size_t>(computed),
-              .num_lanes = 0,
-              .begin = begin,
-              .limit = limit};
-  lanes.num_lanes = round_up(lanes.used(), plan.kernels->query_lanes.lanes);
-  pool(job, lanes, chunk, worker);
+  Lanes(job, b, kv_head, begin, limit, worker).pool(chunk);
 }
 
 }  // namespace attend::detail

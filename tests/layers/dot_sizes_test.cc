@@ -79,6 +79,8 @@ TEST_CASE("plan: few queries are read in place, many in tiles; rows of scores to
   CHECK(path(1, 4096, false) == "dot/decode");
   CHECK(path(32, 32, false) == "dot/lanes");
   CHECK(path(512, 512, false) == "dot/fused");
+  CHECK(path(1, 4096, true) == "dot/decode");
+  CHECK(path(32, 32, true) == "dot/lanes");
   CHECK(path(512, 512, true) == "dot/materialised");
   CHECK(path(512, 40000, true) == "dot/fused");
 }
