@@ -124,11 +124,7 @@ TEST_CASE("grouped heads: causal masks") {
             const LayerCase c(grouped(
                 layer, num_kv_heads,
                 {.num_queries = num_queries, .num_keys = num_keys, .causal = causal, .lens = lens, .seed = 603}));
-            const reference::Result truth = c.truth();
-            for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-              const RunResult result = run_plan(plan, c.inputs(), with_weights);
-              check_within(result.output, result.attention_weights, truth, c.bound(truth));
-            });
+            check_truth(c);
           }
         }
       }
@@ -163,10 +159,7 @@ TEST_CASE("grouped heads: fewer batch entries, queries or keys than were planned
                                  .lens = batch * num_queries == 0 ? Lens::kNone : Lens::kPerQuery,
                                  .seed = 605}));
       const reference::Result truth = c.truth();
-      for_each_plan(large, [&](const Plan& plan, bool with_weights) {
-        const RunResult result = run_plan(plan, c.inputs(), with_weights);
-        check_within(result.output, result.attention_weights, truth, c.bound(truth));
-      });
+      check_truth(large, c.inputs(), truth, c.bound(truth));
     }
   }
 }
@@ -253,10 +246,7 @@ TEST_CASE("grouped heads: a NaN in a key is seen by the heads that share it and 
       REQUIRE(std::none_of(truth.output.begin(), truth.output.begin() + static_cast<std::ptrdiff_t>(half),
                            [](double x) { return std::isnan(x); }));
       REQUIRE(std::isnan(truth.output[half]));
-      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-        const RunResult result = run_plan(plan, c.inputs(), with_weights);
-        check_within(result.output, result.attention_weights, truth, clean.bound(truth));
-      });
+      check_truth(c, c.inputs(), truth, clean.bound(truth));
     }
   }
 }

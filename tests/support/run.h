@@ -123,14 +123,18 @@ void for_each_plan(const LayerCase& c, Check&& check) {
   for_each_plan(c.attention, c.shape, c.plan_options(), check);
 }
 
-// Output and weights of every plan are within the contract's bound of the truth.
-inline void check_truth(const LayerCase& c) {
-  const reference::Result truth = c.truth();
-  const Bound bound = c.bound(truth);
+// Output and weights of runs on these inputs, of every plan for c, are within the bound of the truth.
+inline void check_truth(const LayerCase& c, const Inputs& in, const reference::Result& truth, const Bound& bound) {
   for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-    const RunResult result = run_plan(plan, c.inputs(), with_weights);
+    const RunResult result = run_plan(plan, in, with_weights);
     check_within(result.output, result.attention_weights, truth, bound);
   });
+}
+
+// The same for c's own inputs and the contract's bound.
+inline void check_truth(const LayerCase& c) {
+  const reference::Result truth = c.truth();
+  check_truth(c, c.inputs(), truth, c.bound(truth));
 }
 
 }  // namespace attend::tests
