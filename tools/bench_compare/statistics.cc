@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <ranges>
 
 namespace attend::tools {
 namespace {
@@ -87,7 +86,9 @@ std::size_t critical_count(std::size_t m, std::size_t n, double alpha) {
   const double mean = 0.5 * static_cast<double>(m) * static_cast<double>(n);
   const double deviation = deviation_of_u(static_cast<double>(m), static_cast<double>(n), 0);
   const auto rejected = [&](std::size_t u) { return normal_p(mean - static_cast<double>(u), deviation) <= alpha; };
-  return *std::ranges::partition_point(std::views::iota(std::size_t{0}, m * n / 2), rejected);
+  std::size_t k = 0;
+  while (k < m * n / 2 && rejected(k)) ++k;
+  return k;
 }
 
 }  // namespace
