@@ -214,7 +214,8 @@ TEST_CASE("contract 4: -inf scores weigh 0, only -inf gives 0") {
       const std::size_t n = static_cast<std::size_t>(num_keys);
       const std::pair<std::size_t, std::size_t> kRanges[] = {{0, 1},     {1, 2},     {n - 1, n},
                                                              {0, n / 2}, {n / 2, n}, {0, n}};
-      for (const auto& [first, last] : kRanges) {
+      for (const auto& range : kRanges) {
+        const std::size_t first = range.first, last = range.second;
         CAPTURE(first);
         CAPTURE(last);
         c.keys = finite;
