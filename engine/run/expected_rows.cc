@@ -23,7 +23,7 @@ void ExpectedRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::
   rows_[1] = rows_from(job_.queries, b, h, next, std::min(end, next + group), plan_.score_size);
 }
 
-void ExpectedRows::after(std::size_t item) {
+void ExpectedRows::goes_on_with(std::size_t item) {
   // An additive score's keys are projected or prepared; what is packed already is not read again.
   if (plan_.layer->score == Score::kAdditive || job_.packed.value_panels != nullptr) return;
   const auto head = static_cast<std::int64_t>(item / (plan_.query_ranges * job_.num_chunks()));

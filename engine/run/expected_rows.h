@@ -19,7 +19,7 @@ class ExpectedRows {
   // A group of queries of a head begins with query m; the last one ends before `end`.
   void at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end);
   // The worker probably goes on with this item, if there is such.
-  void after(std::size_t item);
+  void goes_on_with(std::size_t item);
 
   // Rows to ask for now, or null.
   kernels::RowsAhead* next();

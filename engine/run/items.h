@@ -10,20 +10,46 @@
 
 namespace attend::detail {
 
-// Calls work(item, worker) once for every item. At most `workers` calls run at a time, each with its own worker number,
-// which picks a part of the workspace. Items are drawn from a counter, so that an executor may run its tasks in any
-// order, one after another included. What an item computes depends on the item alone.
+struct Item {
+  std::size_t index;
+  std::size_t worker;  // picks a part of the workspace
+  std::size_t next;    // the item that this worker probably goes on with, if there is such
+};
+
+// What a worker draws at a time: neighbouring items, since neighbouring heads share pages, and the lines in which their
+// rows of outputs meet. Fewer as the end nears, one at last, so that workers finish together. Short items gain: two
+// threads take a tenth to a quarter less for dot/b64_h8_m32_n32_d64 than with items drawn one by one.
+struct Draw {
+  std::size_t first, count;
+};
+inline Draw draw_items(std::atomic<std::size_t>& next, std::size_t num_items, std::size_t workers) {
+  constexpr std::size_t kDrawsPerWorker = 4;  // of what is left
+  std::size_t first = next.load(), count = 0;
+  do {
+    if (first >= num_items) return {first, 0};
+    count = std::max<std::size_t>((num_items - first) / (kDrawsPerWorker * workers), 1);
+  } while (!next.compare_exchange_weak(first, first + count));
+  return {first, count};
+}
+
+// Calls work(const Item&) once for every item. At most `workers` calls run at a time, each with its own worker number.
+// Items are drawn from a counter, so that an executor may run its tasks in any order, one after another included. What
+// an item computes depends on its index alone.
 template <class Work>
 void run_items(Executor& executor, int workers, std::size_t num_items, const Work& work) {
   const std::size_t tasks = std::min(
       {num_items, static_cast<std::size_t>(workers), static_cast<std::size_t>(std::max(1, executor.concurrency()))});
   if (tasks <= 1) {
-    for (std::size_t item = 0; item < num_items; ++item) work(item, 0);
+    for (std::size_t item = 0; item < num_items; ++item) work(Item{item, 0, item + 1});
     return;
   }
   std::atomic<std::size_t> next{0};
   executor.parallel_for(tasks, [&](std::size_t worker) {
-    for (std::size_t item = next.fetch_add(1); item < num_items; item = next.fetch_add(1)) work(item, worker);
+    for (Draw draw = draw_items(next, num_items, tasks); draw.count > 0; draw = draw_items(next, num_items, tasks)) {
+      const std::size_t last = draw.first + draw.count - 1;
+      for (std::size_t item = draw.first; item < last; ++item) work(Item{item, worker, item + 1});
+      work(Item{last, worker, last + tasks});  // the others draw meanwhile
+    }
   });
 }
 

@@ -103,15 +103,16 @@ void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* work
   const std::size_t block_rows = rows_per_block(jobs, static_cast<std::size_t>(std::max(1, workers)));
   const std::size_t blocks = count_blocks(jobs, block_rows);
   std::atomic<bool> failed{false};
-  run_items(executor, plan.options.threads, blocks, [&](std::size_t item, std::size_t worker) {
+  run_items(executor, plan.options.threads, blocks, [&](const Item& item) {
+    std::size_t block = item.index;
     for (const MapJob& job : jobs) {
       const std::size_t own = job.num_blocks(block_rows);
-      if (item < own) {
-        std::byte* memory = workspace + plan.layout.workers + worker * plan.layout.worker_bytes;
-        if (!map_block(job, item, block_rows, plan, memory)) failed.store(true, std::memory_order_relaxed);
+      if (block < own) {
+        std::byte* memory = workspace + plan.layout.workers + item.worker * plan.layout.worker_bytes;
+        if (!map_block(job, block, block_rows, plan, memory)) failed.store(true, std::memory_order_relaxed);
         return;
       }
-      item -= own;
+      block -= own;
     }
   });
   if (failed.load()) fail_product();

@@ -43,7 +43,7 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   const std::int64_t rows = input.size(-2), columns = input.size(-1);
   const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;
 
-  const auto work = [&](std::size_t item, std::size_t) {
+  const auto work = [&](std::size_t item) {
     const auto number = static_cast<std::int64_t>(item);
     const std::int64_t head = number / items_per_head, m = number % items_per_head * kRowsPerItem;
     const std::int64_t b = head / heads, h = head % heads;
@@ -60,9 +60,10 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   };
   const auto items = static_cast<std::size_t>(input.size(0) * heads * items_per_head);
   if (options.executor != nullptr) {
-    detail::run_items(*options.executor, options.executor->concurrency(), items, work);
+    detail::run_items(*options.executor, options.executor->concurrency(), items,
+                      [&](const detail::Item& item) { work(item.index); });
   } else {
-    for (std::size_t item = 0; item < items; ++item) work(item, 0);
+    for (std::size_t item = 0; item < items; ++item) work(item);
   }
 }
 

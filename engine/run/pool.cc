@@ -14,13 +14,13 @@ std::size_t num_pool_items(const PoolJob& job) {
   return divide_up(heads, plan.entries_per_item) * plan.query_ranges * job.num_chunks();
 }
 
-bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts) {
+bool pool_item(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {
   switch (job.plan->pooling) {
     case Pooling::kLanes:
-      pool_lanes(job, item, worker);
+      pool_lanes(job, item.index, worker);
       return true;
     case Pooling::kDecode:
-      pool_decode(job, item, worker);
+      pool_decode(job, item.index, worker);
       return true;
     case Pooling::kFused:
     case Pooling::kMaterialised:

@@ -12,6 +12,7 @@
 #include "engine/base/checked.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/run/bind.h"
+#include "engine/run/items.h"
 #include "engine/run/key_side.h"
 
 namespace attend::detail {
@@ -56,10 +57,10 @@ std::size_t num_pool_items(const PoolJob& job);
 
 // Computes one item. worker: this worker's part of the workspace. tier_counts: added to, or null. False if oneDNN
 // failed.
-[[nodiscard]] bool pool_item(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts);
+[[nodiscard]] bool pool_item(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts);
 
 // What pool_item calls, by the plan's Pooling.
-[[nodiscard]] bool pool_tiles(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts);
+[[nodiscard]] bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts);
 void pool_lanes(const PoolJob& job, std::size_t item, std::byte* worker);
 void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker);
 

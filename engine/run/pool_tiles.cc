@@ -404,12 +404,12 @@ class HeadGroup {
 
 }  // namespace
 
-bool pool_tiles(const PoolJob& job, std::size_t item, std::byte* worker, std::uint64_t* tier_counts) {
+bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {
   const PlanImpl& plan = *job.plan;
   const std::size_t ranges = plan.query_ranges, chunks = job.num_chunks();
-  const auto first_head = static_cast<std::int64_t>(item / (ranges * chunks) * plan.entries_per_item);
-  const auto range = static_cast<std::int64_t>(item / chunks % ranges);
-  const std::size_t chunk = item % chunks;
+  const auto first_head = static_cast<std::int64_t>(item.index / (ranges * chunks) * plan.entries_per_item);
+  const auto range = static_cast<std::int64_t>(item.index / chunks % ranges);
+  const std::size_t chunk = item.index % chunks;
   // Ranges hold whole tiles, so that none is cut for the sake of the split.
   const std::size_t per_range =
       round_up(divide_up(static_cast<std::size_t>(job.num_queries), ranges), plan.tile_queries);
@@ -426,8 +426,7 @@ bool pool_tiles(const PoolJob& job, std::size_t item, std::byte* worker, std::ui
     if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
   }
   ExpectedRows expected(job);
-  // Items are drawn in order by all workers.
-  expected.after(item + static_cast<std::size_t>(plan.options.threads));
+  expected.goes_on_with(item.next);
   for (std::int64_t head = first_head; head < last_head; ++head) {
     const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
     const auto [begin, limit] = job.chunk_range(b, chunk);

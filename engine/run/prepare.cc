@@ -150,10 +150,10 @@ void prepare_keys(const PlanImpl& plan, const BoundKeys& keys, const PreparedVie
     const std::size_t pieces = divide_up(static_cast<std::size_t>(keys.num_keys), kKeysPerItem);
     const auto heads = static_cast<std::size_t>(plan.num_kv_heads);
     run_items(executor, plan.options.threads, static_cast<std::size_t>(keys.batch) * heads * pieces,
-              [&](std::size_t item, std::size_t) {
-                const auto b = static_cast<std::int64_t>(item / (heads * pieces));
-                const auto h = static_cast<std::int64_t>(item / pieces % heads);
-                const auto first = static_cast<std::int64_t>(item % pieces * kKeysPerItem);
+              [&](const Item& item) {
+                const auto b = static_cast<std::int64_t>(item.index / (heads * pieces));
+                const auto h = static_cast<std::int64_t>(item.index / pieces % heads);
+                const auto first = static_cast<std::int64_t>(item.index % pieces * kKeysPerItem);
                 const std::int64_t last = std::min(addition.count(b), first + std::int64_t{kKeysPerItem});
                 if (first < last) pack_head(addition, b, h, first, last);
               });

@@ -121,14 +121,13 @@ void concat_queries(const Run& run) {
   const Bound& bound = run.bound;
   const std::int64_t heads = plan.layer->is_multi_head ? 1 : plan.num_heads;
   const auto bytes = static_cast<std::size_t>(plan.shape.query_size) * sizeof(float);
-  run_items(run.executor, plan.options.threads, static_cast<std::size_t>(bound.batch * heads),
-            [&](std::size_t item, std::size_t) {
-              const std::int64_t b = static_cast<std::int64_t>(item) / heads,
-                                 h = static_cast<std::int64_t>(item) % heads;
-              for (std::int64_t m = 0; m < bound.visible.num_queries(b); ++m) {
-                std::memcpy(bound.output.at(b, h, m) + plan.context_size, bound.queries.at(b, h, m), bytes);
-              }
-            });
+  run_items(run.executor, plan.options.threads, static_cast<std::size_t>(bound.batch * heads), [&](const Item& item) {
+    const std::int64_t b = static_cast<std::int64_t>(item.index) / heads,
+                       h = static_cast<std::int64_t>(item.index) % heads;
+    for (std::int64_t m = 0; m < bound.visible.num_queries(b); ++m) {
+      std::memcpy(bound.output.at(b, h, m) + plan.context_size, bound.queries.at(b, h, m), bytes);
+    }
+  });
 }
 
 // Scores, softmax and pooling of every head, then the merging of chunks.
@@ -136,14 +135,14 @@ void pool_heads(const Run& run, const PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   auto* counts = plan.options.count_tiers ? run.part<std::uint64_t>(plan.layout.tier_counts) : nullptr;
   std::atomic<bool> failed{false};
-  run_items(run.executor, plan.options.threads, num_pool_items(pool), [&](std::size_t item, std::size_t worker) {
-    auto* own_counts = counts == nullptr ? nullptr : counts + worker * kernels::kNumScoreTiers;
-    if (!pool_item(pool, item, run.worker(worker), own_counts)) failed.store(true, std::memory_order_relaxed);
+  run_items(run.executor, plan.options.threads, num_pool_items(pool), [&](const Item& item) {
+    auto* own_counts = counts == nullptr ? nullptr : counts + item.worker * kernels::kNumScoreTiers;
+    if (!pool_item(pool, item, run.worker(item.worker), own_counts)) failed.store(true, std::memory_order_relaxed);
   });
   if (failed.load()) fail_product();
   if (plan.chunk_keys == 0) return;
   run_items(run.executor, plan.options.threads, static_cast<std::size_t>(pool.batch * plan.num_heads),
-            [&](std::size_t head, std::size_t) { merge_chunks(pool, head); });
+            [&](const Item& item) { merge_chunks(pool, item.index); });
 }
 
 std::size_t num_tier_counters(const PlanImpl& plan) {
