@@ -36,22 +36,21 @@ struct Family {
 }  // namespace
 
 void register_threads_benchmarks() {
-  const AdditiveCase& additive = kAdditiveCases[0];
-  const Family families[] = {
-      {"dot_b1_h12_m512_n512_d64", shared_problem([] {
-         return dot_problem({1, 12, 12, 512, 512, 64});
-       }),
-       count_dot},
-      {"dot_b8_h32_kv8_m1_n1024_d128", shared_problem([] {
-         return dot_problem({8, 32, 8, 1, 1024, 128});
-       }),
-       count_decode},
-      {"multi_head_b8_s128_e768_h12", shared_problem([] { return multi_head_problem(8, 128, 768, 12, {}); }),
-       count_multi_head},
-      {"additive_b8_m64_n512_u256", shared_problem([&additive] { return additive_problem(additive); }),
-       [&additive](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
-         count_additive(state, problem, additive.num_hiddens, options.target, options.threads);
-       }}};
+  static constexpr const AdditiveCase& kAdditive = kAdditiveCases[0];
+  const Family families[] = {{"dot_b1_h12_m512_n512_d64", shared_problem([] {
+                                return dot_problem({1, 12, 12, 512, 512, 64});
+                              }),
+                              count_dot},
+                             {"dot_b8_h32_kv8_m1_n1024_d128", shared_problem([] {
+                                return dot_problem({8, 32, 8, 1, 1024, 128});
+                              }),
+                              count_decode},
+                             {"multi_head_b8_s128_e768_h12",
+                              shared_problem([] { return multi_head_problem(8, 128, 768, 12, {}); }), count_multi_head},
+                             {"additive_b8_m64_n512_u256", shared_problem([] { return additive_problem(kAdditive); }),
+                              [](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
+                                count_additive(state, problem, kAdditive.num_hiddens, options.target, options.threads);
+                              }}};
   for (const Family& family : families) {
     for (const int threads : thread_counts(ThreadPool::available_threads())) {
       auto* registered =

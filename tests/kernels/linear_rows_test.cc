@@ -117,7 +117,8 @@ TEST_CASE("linear rows: a row's bits depend neither on the other rows nor on the
   constexpr std::size_t kRows = 40;
   for_each_target([&](const Target& target) {
     // The last: several blocks of weights (320 KiB each).
-    for (const auto& [out, in] : std::vector<std::pair<std::size_t, std::size_t>>{{7, 5}, {100, 33}, {700, 600}}) {
+    for (const auto& sizes : std::vector<std::pair<std::size_t, std::size_t>>{{7, 5}, {100, 33}, {700, 600}}) {
+      const std::size_t out = sizes.first, in = sizes.second;
       Problem problem(target, kRows, in, out, true);
       std::vector<float> expected;
       for (std::size_t row = 0; row < kRows; ++row) {

@@ -112,7 +112,9 @@ TEST_CASE("pack keys: transposed into panels, padded with zeros, any stride, no 
     const kernels::PackKernels kernels = kernels::pack_kernels(target.id());
     for (const std::size_t num_keys : counts_around(kernels.panel_width)) {
       for (const std::size_t size : {0u, 1u, 7u, 64u, 65u}) {
-        for (const auto& [gap, direction] : kRowLayouts) {
+        for (const RowLayout layout : kRowLayouts) {
+          const std::size_t gap = layout.gap;
+          const int direction = layout.direction;
           for (const Guard guard : {Guard::kEnd, Guard::kBegin}) {
             const GuardedRows rows(num_keys, size, gap, direction, guard);
             Keys packed{.width = kernels.panel_width, .num_keys = num_keys, .size = size};
@@ -231,7 +233,9 @@ TEST_CASE("pack values: copied into panels, padded with zeros, any stride, no re
     const std::size_t width = kernels.panel_width;
     for (const std::size_t size : counts_around(width)) {
       for (const std::size_t num_values : {0u, 1u, 5u}) {
-        for (const auto& [gap, direction] : kRowLayouts) {
+        for (const RowLayout layout : kRowLayouts) {
+          const std::size_t gap = layout.gap;
+          const int direction = layout.direction;
           const GuardedRows rows(num_values, size, gap, direction);
           const std::size_t num_panels = divide_up(size, width), stride = num_values * width;
           Panels memory(num_panels * stride);
@@ -296,7 +300,9 @@ TEST_CASE("pack queries: centered, scaled, partner of the half norm appended, an
     const kernels::PackKernels kernels = kernels::pack_kernels(target.id());
     for (const std::size_t num_queries : {0u, 1u, 2u, 7u}) {
       for (const std::size_t size : {0u, 1u, 7u, 16u, 65u}) {
-        for (const auto& [gap, direction] : kRowLayouts) {
+        for (const RowLayout layout : kRowLayouts) {
+          const std::size_t gap = layout.gap;
+          const int direction = layout.direction;
           for (const bool centered : {false, true}) {
             for (const bool append : {false, true}) {
               const GuardedRows rows(num_queries, size, gap, direction), center(1, size, 0, 1);

@@ -120,11 +120,13 @@ TEST_CASE("parameters: torch's packed projection is query, key, value from top t
 }
 
 TEST_CASE("parameters: a missing tensor is named") {
-  for (const auto& [name, sizes] : kAdditive) {
+  for (const auto& parameter : kAdditive) {
+    const std::string& name = parameter.first;
     CAPTURE(name);
     CHECK(missing_parts(additive_error(without(kAdditive, name)), {name, "model.safetensors"}) == "");
   }
-  for (const auto& [name, sizes] : kTextbook) {
+  for (const auto& parameter : kTextbook) {
+    const std::string& name = parameter.first;
     CAPTURE(name);
     CHECK(missing_parts(multi_head_error(without(kTextbook, name)), {name, "model.safetensors"}) == "");
   }

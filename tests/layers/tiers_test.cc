@@ -187,7 +187,9 @@ TEST_CASE("tiers: each is within the bound where the ranges allow it") {
                 {ScoreTier::kOne, 19.5f},      {ScoreTier::kRational, 1.0f}, {ScoreTier::kRational, 40.0f},
                 {ScoreTier::kRational, 170.0f}};
   for (const std::int64_t heads : {1, 3}) {
-    for (const auto& [tier, magnitude] : kTiers) {
+    for (const auto& each : kTiers) {
+      const ScoreTier tier = each.tier;
+      const float magnitude = each.magnitude;
       CAPTURE(static_cast<int>(tier));
       CAPTURE(magnitude);
       const Identity layer{heads, heads == 1 ? 81 : 35};

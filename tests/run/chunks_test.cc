@@ -210,7 +210,8 @@ TEST_CASE("chunks: contract 4, scores of -inf weigh 0, whole chunks of them too;
   const double largest = c.truth().max_abs_score;
   const std::array<std::size_t, 2> kRanges[] = {{0, 1024},    {1024, 2048}, {2048, 3000}, {0, 2048},
                                                 {1000, 3000}, {0, 3000},    {1023, 1025}, {1, 2999}};
-  for (const auto& [first, last] : kRanges) {
+  for (const auto& range : kRanges) {
+    const std::size_t first = range[0], last = range[1];
     CAPTURE(first);
     CAPTURE(last);
     c.keys = finite;
