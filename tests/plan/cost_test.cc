@@ -138,12 +138,12 @@ TEST_CASE("cost: nothing to do and nothing known is no division by zero") {
 TEST_CASE("machine: every number is measured, on every target") {
   for_each_target([](const Target& target) {
     const Machine machine = Machine::measure(target);
-    CHECK(machine.flops > 1e8);
+    CHECK(machine.flops > 1e6);  // emulators are slow
     CHECK(machine.flops < 1e12);
-    CHECK(machine.projection_flops > 1e8);
+    CHECK(machine.projection_flops > 1e6);
     CHECK(machine.projection_flops < 1e12);
     for (const double bandwidth : {machine.l2_bandwidth, machine.l3_bandwidth, machine.memory_bandwidth}) {
-      CHECK(bandwidth > 1e8);
+      CHECK(bandwidth > 1e6);
       CHECK(bandwidth < 1e12);
     }
     CHECK(machine.l1_bytes > 0);
