@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "attend/error.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/help.h"
 
 namespace attend::tools {
 namespace {
@@ -25,7 +27,7 @@ constexpr int kWrongUsage = 2;
 void describe(CLI::App& app) {
   app.set_version_flag("--version", "attend " ATTEND_VERSION, "Prints the version.");
   app.set_help_flag("-h,--help", "Prints this help.");
-  app.get_formatter()->column_width(29);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.require_subcommand(1);
   app.footer(
       "attend SUBCOMMAND --help says more about each.\n"
@@ -44,13 +46,6 @@ int finish_output() {
   std::cout.flush();
   if (!std::cout) throw Error("cannot write to standard output");
   return kDone;
-}
-
-// Of the subcommand if there is one. CLI11 puts two empty lines between groups.
-std::string help(const CLI::App& app) {
-  std::string text = app.help();
-  for (std::size_t at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n", at)) text.erase(at, 1);
-  return text;
 }
 
 // CLI11 reports missing words first, although a word that it does not know is the likelier mistake: perhaps a misspelt
@@ -76,13 +71,13 @@ int main_of(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    std::cout << help(app);
+    std::cout << app.help();
     return finish_output();
   } catch (const CLI::CallForVersion& e) {
     std::cout << e.what() << '\n';
     return finish_output();
   } catch (const CLI::ParseError& e) {
-    std::cerr << help(app) << "\nattend: error: " << one_line(wrong_usage_text(app, e)) << '\n';
+    std::cerr << app.help() << "\nattend: error: " << one_line(wrong_usage_text(app, e)) << '\n';
     return kWrongUsage;
   }
   return run_action(commands);
