@@ -2,7 +2,7 @@
 //
 // What oneDNN allocates within dnnl_primitive_execute (a map of its arguments, some small nodes per product, in 2.6
 // and 3.x) is told apart by the caller's address and counted separately: it is nothing that a caller of oneDNN can
-// prevent.
+// prevent. So is what its OpenMP runtime allocates: clang's does, where a thread calls oneDNN for the first time.
 //
 // glibc lets an executable define malloc and keeps its own under other names. Sanitizers do the same, so these tests
 // are skipped there.
@@ -43,8 +43,9 @@ constinit std::atomic<int> onednn_count{0};
 [[maybe_unused]] void count(void* caller) noexcept {
   if (!armed.load(std::memory_order_relaxed)) return;
   Dl_info info{};
+  const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
   const bool onednn =
-      dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "dnnl") != nullptr;
+      known && (std::strstr(info.dli_fname, "libdnnl") != nullptr || std::strstr(info.dli_fname, "libomp") != nullptr);
   (onednn ? onednn_count : own_count).fetch_add(1, std::memory_order_relaxed);
 }
 
