@@ -11,6 +11,7 @@ fail() {
   exit 1
 }
 
+rm -rf "$work"  # another compiler may have been there
 # The message names the wrong one and lists the right ones, among them all that this CPU runs.
 message=$(cmake -G Ninja -S "$source" -B "$work" -DATTEND_TARGETS=NOPE 2>&1) && fail "ATTEND_TARGETS=NOPE was accepted"
 message=$(tr -s '[:space:]' ' ' <<<"$message")
