@@ -14,7 +14,8 @@ processors that qemu-user emulates:
 Installs what is missing (as root or through sudo; else it says what to install). What it shows is that results are
 right, at the edges of memory too. Speed is not to be had from an emulator.
 
-  --quick            only the tests of kernels and of the contract, NEON and vectors of 256 bits: what CI runs
+  --quick            only the tests of kernels and of the contract, on NEON and on SVE2 with vectors of 256 bits, at the
+                     same time: what CI runs
   --vector-bits N    SVE with vectors of N bits only: 128, 256 or 512; 1024 or 2048 for SVE2; may be repeated
   --onednn           with oneDNN, in build/aarch64-onednn. Without the Arm Compute Library, which Debian's has not, it
                      offers its reference implementation only, and the engine takes its own product anyway.
@@ -75,12 +76,49 @@ emulate() {
     return 1
   fi
   say "testing preset $preset on $cpu: ${targets[*]}"
-  if $quick; then
-    printf '%s\n' "${targets[@]}" | QEMU_CPU=$cpu xargs -P "$jobs" -I {} env ATTEND_TARGET={} \
-      qemu-aarch64 "$tests" "--source-file=*/tests/kernels/*,*/tests/simd/*,*/tests/contract*"
+  run_ctest "$cpu" "${targets[@]}"
+}
+
+# emulate_kernels CPU TARGET: the tests of kernels and of the contract.
+emulate_kernels() {
+  local cpu=$1 target=$2 log
+  log=$root/build/$preset/tests-${cpu//[^a-z0-9]/-}.log
+  if QEMU_CPU=$cpu ATTEND_TARGET=$target qemu-aarch64 "$tests" \
+    "--source-file=*/tests/kernels/*,*/tests/simd/*,*/tests/contract*" >"$log" 2>&1; then
+    say "$target on $cpu"
+    tail -n 3 "$log"
   else
-    run_ctest "$cpu" "${targets[@]}"
+    say "$target on $cpu failed: $log"
+    grep -B 2 -A 8 ERROR "$log" | tail -n 200
+    return 1
   fi
+}
+
+# test_kernels: NEON and SVE2, side by side.
+test_kernels() {
+  local bits job running=() failed=0
+  say "testing the kernels of preset $preset on NEON and SVE2"
+  emulate_kernels cortex-a53 NEON &
+  running+=($!)
+  for bits in "${all_bits[@]}"; do
+    emulate_kernels "max,sve-default-vector-length=$((bits / 8))" SVE2 &
+    running+=($!)
+  done
+  for job in "${running[@]}"; do wait "$job" || failed=1; done
+  return "$failed"
+}
+
+test_all() {
+  local bits length
+  emulate cortex-a53 '.*'
+  say "testing preset $preset on cortex-a53: the command, embedding"
+  run_ctest cortex-a53 tools 'embed\..*'
+  # Highway has kernels of their own for SVE of 256 bits and SVE2 of 128: they are among the targets then.
+  for bits in "${all_bits[@]}"; do
+    length=sve-default-vector-length=$((bits / 8))
+    if ((bits <= 512)); then emulate "a64fx,$length" 'SVE.*'; fi
+    emulate "max,$length" 'SVE2.*'
+  done
 }
 
 # run_ctest CPU NAME...: those tests of CTest.
@@ -100,17 +138,11 @@ if $if_installed; then
 fi
 install_missing
 if [[ $preset == *-onednn ]]; then unpack_onednn; fi
-build "$preset"
-
-emulate cortex-a53 '.*'
-if ! $quick; then
-  say "testing preset $preset on cortex-a53: the command, embedding"
-  run_ctest cortex-a53 tools 'embed\..*'
+if $quick; then
+  build "$preset" attend_tests
+  test_kernels
+else
+  build "$preset"
+  test_all
 fi
-# Highway has kernels of their own for SVE of 256 bits and SVE2 of 128: they are among the targets then.
-for bits in "${all_bits[@]}"; do
-  length=sve-default-vector-length=$((bits / 8))
-  if ((bits <= 512)); then emulate "a64fx,$length" 'SVE.*'; fi
-  emulate "max,$length" 'SVE2.*'
-done
 say "all tests passed: $preset, emulated"
