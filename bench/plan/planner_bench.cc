@@ -99,6 +99,9 @@ std::vector<Case> grid() {
                        {8, 8, 8, 64, 256, 64, Causal::kNone, true},
                        // attention weights
                        {1, 8, 8, 1, 1024, 64, Causal::kNone, false, true},
+                       {1, 8, 8, 16, 1024, 64, Causal::kNone, false, true},
+                       {1, 8, 8, 32, 1024, 64, Causal::kNone, false, true},
+                       {1, 8, 8, 32, 256, 128, Causal::kNone, false, true},
                        {1, 8, 8, 64, 64, 64, Causal::kNone, false, true},
                        {1, 8, 8, 128, 512, 64, Causal::kNone, false, true},
                        {1, 4, 4, 512, 512, 64, Causal::kNone, false, true},

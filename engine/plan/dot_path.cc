@@ -19,11 +19,12 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // where panels have 64 columns. Where keys and values are packed from L2 into L2, fewer, and only full ones.
 constexpr double kVectors = 8, kVectorsBesidePadding = 16, kPadding = 1.2;
 constexpr double kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.87;
-// Rows that beat the tiles where attention_weights are asked for, twice as many beside padding: tiles with whole rows
-// of scores then are no slower than without, while p of the lanes is transposed and finished in a second pass. On every
-// target: 32 rows of size 64 and 1024 keys 0.94 against 1.14 ms on AVX3, 4.6 against 5.0 on SSE4; 64 rows 2.0 against
-// 1.9 and 10.0 against 9.4.
-constexpr double kRowsWithWeights = 32;
+// Rows that beat the tiles where attention_weights are asked for, twice as many beside padding: there tiles keep whole
+// rows of scores, which costs them little, while p of the lanes is transposed and finished in a second pass. Lanes
+// against tiles, 8 heads of size 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and
+// 1020, 32 x 256 385 and 377, of size 128 847 and 730; SSE4 16 x 1024 2310 and 3160, 32 x 256 of size 128 2220 and 2010
+// (attend plan --layer dot --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2).
+constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
 // Lanes from which on vectors are wide: lanes then outrun the fused tiles, which is hardly so on AVX2.
 constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB.
@@ -89,7 +90,9 @@ double lanes_overwork(const PlanImpl& plan) {
 bool lanes_pay(const PlanImpl& plan) {
   const double rows = group_rows(plan), lanes = lanes_of(plan);
   double most = lanes * (pads(plan) ? kVectorsBesidePadding : kVectors);
-  if (plan.options.attention_weights) most = std::min(most, kRowsWithWeights * (pads(plan) ? 2 : 1));
+  if (plan.options.attention_weights) {
+    most = std::min(most, (is_wide(plan) ? kWideRowsWithWeights : kNarrowRowsWithWeights) * (pads(plan) ? 2 : 1));
+  }
   if (rows * lanes_overwork(plan) > most) return false;
   if (rows <= lanes || pads(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
   // 20 rows fill two vectors of 16 lanes no better than 32 do: 51 us, where the fused tiles take 43 and 69 us (4 heads
