@@ -36,21 +36,19 @@ struct Family {
 }  // namespace
 
 void register_threads_benchmarks() {
+  // A constant: clang minds that a lambda captures what it need not, g++ that it does not what it must.
   static constexpr const AdditiveCase& kAdditive = kAdditiveCases[0];
-  const Family families[] = {{"dot_b1_h12_m512_n512_d64", shared_problem([] {
-                                return dot_problem({1, 12, 12, 512, 512, 64});
-                              }),
-                              count_dot},
-                             {"dot_b8_h32_kv8_m1_n1024_d128", shared_problem([] {
-                                return dot_problem({8, 32, 8, 1, 1024, 128});
-                              }),
-                              count_decode},
-                             {"multi_head_b8_s128_e768_h12",
-                              shared_problem([] { return multi_head_problem(8, 128, 768, 12, {}); }), count_multi_head},
-                             {"additive_b8_m64_n512_u256", shared_problem([] { return additive_problem(kAdditive); }),
-                              [](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
-                                count_additive(state, problem, kAdditive.num_hiddens, options.target, options.threads);
-                              }}};
+  const auto dot = [](const DotCase& c) { return shared_problem([c] { return dot_problem(c); }); };
+  const SharedProblem multi_head = shared_problem([] { return multi_head_problem(8, 128, 768, 12, {}); });
+  const SharedProblem additive = shared_problem([] { return additive_problem(kAdditive); });
+  const Count count_additive_case = [](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
+    count_additive(state, problem, kAdditive.num_hiddens, options.target, options.threads);
+  };
+  const Family families[] = {{"dot_b1_h12_m512_n512_d64", dot({1, 12, 12, 512, 512, 64}), count_dot},
+                             {"dot_b64_h8_m32_n32_d64", dot({64, 8, 8, 32, 32, 64}), count_dot},
+                             {"dot_b8_h32_kv8_m1_n1024_d128", dot({8, 32, 8, 1, 1024, 128}), count_decode},
+                             {"multi_head_b8_s128_e768_h12", multi_head, count_multi_head},
+                             {"additive_b8_m64_n512_u256", additive, count_additive_case}};
   for (const Family& family : families) {
     for (const int threads : thread_counts(ThreadPool::available_threads())) {
       auto* registered =

@@ -16,9 +16,10 @@ struct Item {
   std::size_t next;    // the item that this worker probably goes on with, if there is such
 };
 
-// What a worker draws at a time: neighbouring items, since neighbouring heads share pages, and the lines in which their
-// rows of outputs meet. Fewer as the end nears, one at last, so that workers finish together. Short items gain: two
-// threads take a tenth to a quarter less for dot/b64_h8_m32_n32_d64 than with items drawn one by one.
+// What a worker draws at a time: neighbouring items, since rows of neighbouring heads share a line where memory begins
+// within one, as malloc's does. Fewer as the end nears, one at last, so that workers finish together. Against one by
+// one, attend plan --layer dot --shape 8,32,32,64 --num-heads 8 --threads 2 --measure: 187 instead of 251 us;
+// threads/dot_b64_h8_m32_n32_d64_t2, whose tensors begin with a line, is as fast either way.
 struct Draw {
   std::size_t first, count;
 };
