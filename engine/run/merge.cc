@@ -10,20 +10,14 @@
 namespace attend::detail {
 namespace {
 
-// What a row's chunks come to: m and l.
-struct Total {
-  float max = -std::numeric_limits<float>::infinity();
-  double sum = 0;
-};
-
 // One query of a head, and where its chunks are.
 class Row {
  public:
   Row(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t m, std::size_t num_chunks)
       : job_(job), b_(b), h_(h), m_(m), num_chunks_(num_chunks), first_(job.chunk_row(b, h, 0, m)) {
-    for (std::size_t c = 0; c < num_chunks; ++c) total_.max = std::max(total_.max, job.chunk_max[at(c)]);
+    for (std::size_t c = 0; c < num_chunks; ++c) max_ = std::max(max_, job.chunk_max[at(c)]);
     for (std::size_t c = 0; c < num_chunks; ++c) {
-      if (counts(c)) total_.sum += factor(c) * job.chunk_sum[at(c)];
+      if (counts(c)) sum_ += factor(c) * job.chunk_sum[at(c)];
     }
   }
 
@@ -42,7 +36,7 @@ class Row {
         for (std::size_t n = 0; n < columns; ++n) o[n] += scale * static_cast<double>(accumulators[n]);
       }
       for (std::size_t n = 0; n < columns; ++n) {
-        output[begin + n] = total_.sum == 0.0 ? 0.0f : static_cast<float>(o[n] / total_.sum);
+        output[begin + n] = sum_ == 0.0 ? 0.0f : static_cast<float>(o[n] / sum_);
       }
     }
   }
@@ -51,8 +45,7 @@ class Row {
     const auto len = static_cast<std::size_t>(job_.visible.of(b_, m_)), chunk = job_.plan->chunk_keys;
     float* weights = job_.attention_weights.at(b_, h_, m_);
     for (std::size_t c = 0; c * chunk < len; ++c) {
-      finish_weights(weights + c * chunk, std::min(chunk, len - c * chunk), job_.chunk_max[at(c)], total_.max,
-                     total_.sum);
+      finish_weights(weights + c * chunk, std::min(chunk, len - c * chunk), job_.chunk_max[at(c)], max_, sum_);
     }
     clear_weights(job_, b_, h_, m_, static_cast<std::int64_t>(len));
   }
@@ -63,13 +56,14 @@ class Row {
   // No: no key, or none above -inf.
   bool counts(std::size_t chunk) const { return job_.chunk_sum[at(chunk)] != 0.0; }
   double factor(std::size_t chunk) const {
-    return std::exp2(static_cast<double>(job_.chunk_max[at(chunk)]) - static_cast<double>(total_.max));
+    return std::exp2(static_cast<double>(job_.chunk_max[at(chunk)]) - static_cast<double>(max_));
   }
 
   const PoolJob& job_;
   const std::int64_t b_, h_, m_;
   const std::size_t num_chunks_, first_;
-  Total total_;
+  float max_ = -std::numeric_limits<float>::infinity();  // m
+  double sum_ = 0;                                       // l
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ void finish_weights(float* weights, std::size_t count, float max, float last_max
   if (max == last_max && sum == 1.0) return;
   const double rise = static_cast<double>(last_max) - static_cast<double>(max);
   const float factor = sum == 0.0 ? 0.0f : static_cast<float>(std::exp2(-rise) / sum);
+  // A plain loop: beside each weight stand a key's and a value's products. bench: dot/b1_h32_kv8_m1_n4096_d128_weights.
   for (std::size_t j = 0; j < count; ++j) weights[j] *= factor;
 }
 
