@@ -14,8 +14,7 @@ constexpr std::size_t kColumn = 29;  // where descriptions begin
 std::string row(const std::string& what, const std::string& description) {
   const std::string indent(kColumn, ' ');
   std::string text = "  " + what;
-  if (text.size() >= kColumn) text += '\n';
-  text.resize(text.back() == '\n' ? text.size() + kColumn : kColumn, ' ');
+  text += text.size() < kColumn ? std::string(kColumn - text.size(), ' ') : '\n' + indent;
   for (const char c : description) {
     text += c;
     if (c == '\n') text += indent;

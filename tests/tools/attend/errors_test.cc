@@ -49,6 +49,24 @@ TEST_CASE("attend: help and version are no errors") {
   CHECK(version.out.starts_with("attend "));
 }
 
+TEST_CASE("attend: help has the same words and lines whatever CLI11 makes of them") {
+  CHECK(run_attend({"compare", "--help"}).out == R"(Prints the largest difference of two tensors of equal sizes.
+Usage: attend compare [OPTIONS] actual expected
+
+Positionals:
+  actual TEXT REQUIRED       A tensor: file.npy, file.npz:name or file.safetensors:name.
+  expected TEXT REQUIRED     The tensor it should equal.
+
+Options:
+  -h,--help                  Prints this help.
+  --tolerance FLOAT:NONNEGATIVE
+                             Exit 1 when the largest difference is beyond this.
+
+Example:
+  attend compare out.npy pytorch.npz:output --tolerance 1e-5
+)");
+}
+
 TEST_CASE("attend: wrong usage is told with help, exit code 2") {
   const TempDir dir;
   CHECK(is_wrong_usage(run_attend({}), "subcommand"));
