@@ -89,7 +89,7 @@ emulate_kernels() {
     tail -n 3 "$log"
   else
     say "$target on $cpu failed: $log"
-    grep -B 2 -A 8 ERROR "$log" | tail -n 200
+    { grep -B 2 -A 8 ERROR "$log" || tail -n 20 "$log"; } | tail -n 200
     return 1
   fi
 }
