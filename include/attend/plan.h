@@ -89,8 +89,8 @@ struct PlanOptions {
   // number.
   int threads = 1;
   Target target = Target::best();
-  // Runs will ask for attention_weights. That costs writing them, and where a few rows of scores do not fit a quarter
-  // of L2, the product of queries and keys once more.
+  // Runs will ask for attention_weights. That costs writing them; with more than a few queries and ten thousand keys,
+  // the product of queries and keys once more.
   bool attention_weights = false;
   // Luong's attentional concat: each output row is [context; query], value_size + query_size elements.
   bool concat_queries = false;
