@@ -1,17 +1,19 @@
-"""What the Python contenders share: the cases of dot/*, their inputs, timing and one line per result."""
+"""What the Python contenders share and needs no package: cases, command line, timing and one line per result."""
 import argparse
 import dataclasses
+import os
 import statistics
 import sys
+import textwrap
 import time
-from typing import Callable, Sequence
+from typing import Any, Callable, Mapping, NoReturn
 
 SEED = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class DotCase:
-    """One problem of bench/layers/layers_bench.cc: inputs (B, M or N, heads * D), as a service holds them."""
+    """One problem of bench/layers/layers_bench.cc: `heads` of queries, `kv_heads` of keys and values, all of `size`."""
     batch: int
     heads: int
     kv_heads: int
@@ -27,10 +29,22 @@ class DotCase:
         every = self.queries * (sum(self.lens) if self.lens else self.batch * self.keys)
         return every // 2 if self.causal else every
 
-    @property
-    def flops(self) -> float:
+    def rate(self, seconds: float) -> str:
         """Two products; softmax is not counted."""
-        return 4.0 * self.heads * self.size * self.pairs
+        return gflops(4.0 * self.heads * self.size * self.pairs, seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class AdditiveCase:
+    """One problem of bench/additive.h: query size 192, key and value size 256."""
+    batch: int
+    queries: int
+    keys: int
+    hiddens: int
+
+    def rate(self, seconds: float) -> str:
+        """An element is a hidden unit of a query and a key."""
+        return per_element(self.batch * self.queries * self.keys * self.hiddens, seconds)
 
 
 DOT_CASES = {
@@ -44,18 +58,38 @@ DOT_CASES = {
     "b8_h32_kv8_m1_n1024_d128": DotCase(8, 32, 8, 1, 1024, 128),
 }
 
+ADDITIVE_CASES = {
+    "b8_m64_n512_u256": AdditiveCase(8, 64, 512, 256),
+    "b64_m1_n100_u256": AdditiveCase(64, 1, 100, 256),
+    "b1_m128_n512_u256": AdditiveCase(1, 128, 512, 256),
+    "b2_m256_n1024_u128": AdditiveCase(2, 256, 1024, 128),
+}
 
-def skip(script: str, package: str, debian: str) -> None:
+
+def gflops(flops: float, seconds: float) -> str:
+    """The counter of attend_bench."""
+    return f"{flops / seconds * 1e-9:8.1f} GFLOPS"
+
+
+def per_element(elements: float, seconds: float) -> str:
+    """The counter of attend_bench, in nanoseconds."""
+    return f"{seconds / elements * 1e9:8.3f} ns per_element"
+
+
+def skip(script: str, missing: ImportError, source: str) -> NoReturn:
     """Says that nothing was measured, and ends well: a missing contender is no error."""
-    print(f"skipped: {script}: no {package} in {sys.executable} ({debian}), nothing measured", file=sys.stderr)
+    name = os.path.basename(script)
+    package = missing.name or missing
+    print(f"skipped: {name}: no {package} in {sys.executable} ({source}), nothing measured", file=sys.stderr)
     sys.exit(0)
 
 
-def arguments(description: str, cases: Sequence[str]) -> argparse.Namespace:
-    """threads, seconds and cases, the latter checked; wrong ones end with status 2."""
-    parser = argparse.ArgumentParser(description=description)
+def arguments(doc: str, cases: Mapping[str, object]) -> argparse.Namespace:
+    """threads, seconds and cases; wrong ones end with status 2."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=2.0, metavar="S", help="per case; default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=2.0, metavar="S",
+                        help="per case and form; default: %(default)s")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: " + " ".join(cases))
     parsed = parser.parse_args()
     if parsed.threads < 1:
@@ -67,6 +101,27 @@ def arguments(description: str, cases: Sequence[str]) -> argparse.Namespace:
     return parsed
 
 
+def contend(library: str, family: str, cases: Mapping[str, Any], args: argparse.Namespace,
+            forms_of: Callable[[Any, argparse.Namespace], tuple[Any, Mapping[str, Callable[[], object]]]]) -> None:
+    """Runs every case asked for in all of its forms; forms_of gives a case's problem and the forms by name.
+
+    A form that the library in this version cannot run says so in a line, and the others go on.
+    """
+    print(f"{library}, {args.threads} thread(s), seed {SEED}", flush=True)
+    for case in args.cases:
+        problem, forms = forms_of(cases[case], args)
+        for form, run in forms.items():
+            name = f"{family}/{case}/{form}"
+            try:
+                median = median_seconds(run, args.seconds)
+                error = problem.max_error(run())
+            except Exception as refusal:  # pylint: disable=broad-except  # the libraries' have no common base
+                reason = textwrap.shorten(f"{type(refusal).__name__}: {refusal}", 400)
+                print(f"{name}: {library} refuses: {reason}", flush=True)
+                continue
+            print(f"{name:64s} {median * 1e3:10.3f} ms  {cases[case].rate(median)}  max_error {error:.1e}", flush=True)
+
+
 def median_seconds(run: Callable[[], object], seconds: float) -> float:
     """Of at least three runs, after one to warm up."""
     run()
@@ -76,9 +131,3 @@ def median_seconds(run: Callable[[], object], seconds: float) -> float:
         run()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
-
-
-def report(name: str, seconds: float, error: float, flops: float | None = None) -> None:
-    """One line; name is family/case/contender, as attend_bench names its cases."""
-    rate = "" if flops is None else f"  {flops / seconds * 1e-9:8.1f} GFLOPS"
-    print(f"{name:60s} {seconds * 1e3:10.3f} ms{rate}  max_error {error:.1e}", flush=True)

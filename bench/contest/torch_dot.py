@@ -14,22 +14,10 @@ import peer
 
 try:
     import torch
-except ImportError:
-    peer.skip("torch_dot.py", "PyTorch", "Debian: python3-torch")
-
-
-def heads(rows: "torch.Tensor", count: int) -> "torch.Tensor":
-    """(B, M, H * D) seen as (B, H, M, D), in place."""
-    return rows.unflatten(2, (count, -1)).transpose(1, 2)
-
-
-def mask_of(case: peer.DotCase) -> "torch.Tensor | None":
-    """True where a query sees a key, (B or 1, 1, M, N)."""
-    if case.causal:
-        return torch.ones(case.queries, case.keys, dtype=torch.bool).tril(case.keys - case.queries)[None, None]
-    if case.lens:
-        return (torch.arange(case.keys) < torch.tensor(case.lens)[:, None])[:, None, None, :]
-    return None
+    import peer_torch
+    from problem import DotProblem
+except ImportError as error:
+    peer.skip(__file__, error, "Debian: python3-torch")
 
 
 def textbook(q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", mask: "torch.Tensor | None") -> "torch.Tensor":
@@ -43,45 +31,17 @@ def textbook(q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", mask: "tor
     return torch.matmul(weights, v).reshape(batch, num_heads, queries, -1)
 
 
-def fused(q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", mask: "torch.Tensor | None") -> "torch.Tensor":
-    """PyTorch's own; shared heads are repeated beforehand (measure), untimed."""
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-
-
-def largest_error(result: "torch.Tensor", case: peer.DotCase, inputs: list) -> float:
-    """Against double precision, from the inputs on."""
-    q, k, v = (x[:1].double() for x in inputs)
-    rows = slice(-4, None) if case.causal else slice(0, 4)
-    mask = mask_of(case)
-    mask = None if mask is None else mask[:1] if case.lens else mask[:, :, rows]
-    truth = textbook(q[:, :, rows], k, v, mask)
-    return (result[:1, :, rows].double() - truth).abs().max().item()
-
-
-def measure(name: str, case: peer.DotCase, seconds: float) -> None:
-    """All forms of one case."""
-    torch.manual_seed(peer.SEED)
-    inputs = [heads(torch.randn(case.batch, rows, count * case.size), count)
-              for rows, count in ((case.queries, case.heads), (case.keys, case.kv_heads), (case.keys, case.kv_heads))]
-    mask = mask_of(case)
-    forms: dict[str, tuple[Callable, list]] = {"torch_bmm": (textbook, inputs)}
+def forms_of(case: peer.DotCase, _: object) -> tuple["DotProblem", dict[str, Callable]]:
+    """The problem, and the forms that can say it by name."""
+    problem = DotProblem(case)
+    q, k, v = (torch.from_numpy(x) for x in problem.inputs)
+    mask = None if problem.mask is None else torch.from_numpy(problem.mask)
+    forms: dict[str, Callable] = {"torch_bmm": lambda: textbook(q, k, v, mask)}
     if hasattr(torch.nn.functional, "scaled_dot_product_attention"):
-        repeated = [inputs[0], *(x.repeat_interleave(case.heads // case.kv_heads, dim=1) for x in inputs[1:])]
-        forms["torch_sdpa"] = (fused, repeated)
-    for form, (function, operands) in forms.items():
-        median = peer.median_seconds(lambda: function(*operands, mask), seconds)
-        peer.report(f"dot/{name}/{form}", median, largest_error(function(*operands, mask), case, inputs), case.flops)
-
-
-def main() -> None:
-    """Every case asked for."""
-    args = peer.arguments(__doc__.split("\n", maxsplit=1)[0], list(peer.DOT_CASES))
-    torch.set_num_threads(args.threads)
-    print(f"torch {torch.__version__}, {args.threads} thread(s), seed {peer.SEED}")
-    with torch.inference_mode():
-        for name in args.cases:
-            measure(name, peer.DOT_CASES[name], args.seconds)
+        repeated = [x.repeat_interleave(case.heads // case.kv_heads, dim=1) for x in (k, v)]
+        forms["torch_sdpa"] = lambda: torch.nn.functional.scaled_dot_product_attention(q, *repeated, attn_mask=mask)
+    return problem, forms
 
 
 if __name__ == "__main__":
-    main()
+    peer_torch.contend(__doc__, "dot", peer.DOT_CASES, forms_of)
