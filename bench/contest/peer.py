@@ -35,6 +35,22 @@ class DotCase:
 
 
 @dataclasses.dataclass(frozen=True)
+class MultiHeadCase:
+    """Self-attention of `length` rows of `size`."""
+    batch: int
+    length: int
+    size: int
+    heads: int
+    lens: tuple[int, ...] = ()
+
+    def rate(self, seconds: float) -> str:
+        """Queries and output of all rows, keys and values of valid ones, two products per head."""
+        rows = self.batch * self.length
+        valid = sum(self.lens) if self.lens else rows
+        return gflops(4.0 * self.size**2 * (rows + valid) + 4.0 * self.size * self.length * valid, seconds)
+
+
+@dataclasses.dataclass(frozen=True)
 class AdditiveCase:
     """One problem of bench/additive.h: query size 192, key and value size 256."""
     batch: int
@@ -56,6 +72,17 @@ DOT_CASES = {
     "b4_h8_m16_n1024_d64": DotCase(4, 8, 8, 16, 1024, 64),
     "b1_h32_kv8_m1_n4096_d128": DotCase(1, 32, 8, 1, 4096, 128),
     "b8_h32_kv8_m1_n1024_d128": DotCase(8, 32, 8, 1, 1024, 128),
+}
+
+_LENS_B32_S32 = (32, 7, 19, 25, 3, 30, 14, 22, 9, 28, 17, 11, 31, 5, 24, 13,
+                 20, 27, 2, 16, 29, 8, 23, 12, 18, 26, 6, 21, 10, 15, 4, 1)
+MULTI_HEAD_CASES = {
+    "b8_s128_e768_h12": MultiHeadCase(8, 128, 768, 12),
+    "b8_s128_e768_h12_lens": MultiHeadCase(8, 128, 768, 12, lens=(128, 90, 17, 64, 121, 33, 105, 71)),
+    "b1_s512_e768_h12": MultiHeadCase(1, 512, 768, 12),
+    "b1_s512_e768_h12_lens": MultiHeadCase(1, 512, 768, 12, lens=(387,)),
+    "b32_s32_e512_h8": MultiHeadCase(32, 32, 512, 8),
+    "b32_s32_e512_h8_lens": MultiHeadCase(32, 32, 512, 8, lens=_LENS_B32_S32),
 }
 
 ADDITIVE_CASES = {
@@ -84,12 +111,14 @@ def skip(script: str, missing: ImportError, source: str) -> NoReturn:
     sys.exit(0)
 
 
-def arguments(doc: str, cases: Mapping[str, object]) -> argparse.Namespace:
-    """threads, seconds and cases; wrong ones end with status 2."""
+def arguments(doc: str, cases: Mapping[str, object], compiles: bool = False) -> argparse.Namespace:
+    """threads, seconds, cases, and compile where the contender has that; wrong ones end with status 2."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=2.0, metavar="S",
                         help="per case and form; default: %(default)s")
+    if compiles:
+        parser.add_argument("--compile", action="store_true", help="torch.compile too, which needs a C++ compiler")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: " + " ".join(cases))
     parsed = parser.parse_args()
     if parsed.threads < 1:

@@ -53,6 +53,22 @@ class DotProblem(Problem):
         return super().max_error(result.reshape(case.batch, case.heads, case.queries, case.size))
 
 
+class MultiHeadProblem(Problem):
+    """Rows (B, S, E); weights of queries, keys and values, (3 E, E), and of the output, (E, E), outputs first."""
+
+    def __init__(self, case: peer.MultiHeadCase) -> None:
+        size = case.size
+        self.queries, self.w_in, self.w_out = random_tensors((case.batch, case.length, size), (3 * size, size),
+                                                             (size, size), scales=(1, size**-0.5, size**-0.5))
+        # One batch entry: (H, S, E / H).
+        q, k, v = (self.queries[0].astype(numpy.float64) @ self.w_in.T).reshape(
+            case.length, 3, case.heads, -1).transpose(1, 2, 0, 3)
+        lens = numpy.array(case.lens[0] if case.lens else case.length)
+        heads = softmax(q[:, self.rows] @ k.transpose(0, 2, 1) / math.sqrt(size // case.heads), lens) @ v
+        self.truth = heads.transpose(1, 0, 2).reshape(-1, size) @ self.w_out.T
+        self.valid = valid_keys(case.lens, case.length) if case.lens else None  # (B, S)
+
+
 class AdditiveProblem(Problem):
     """Queries (B, M, 192), keys and values (B, N, 256); W_q, W_k and w_v, outputs first."""
 
