@@ -63,6 +63,24 @@ class AdditiveCase:
         return per_element(self.batch * self.queries * self.keys * self.hiddens, seconds)
 
 
+@dataclasses.dataclass(frozen=True)
+class SoftmaxCase:
+    """`rows` of scores in 32 batch entries, with valid lengths per row where padded."""
+    rows: int
+    columns: int
+    padded: bool = False
+    batch: int = 32
+
+    @property
+    def lens(self) -> tuple[int, ...]:
+        """spread_lens of bench/layers/layer_cases.cc."""
+        return tuple(1 + (i * 7919 + 6131) % self.columns for i in range(self.rows)) if self.padded else ()
+
+    def rate(self, seconds: float) -> str:
+        """An element is a valid score."""
+        return per_element(sum(self.lens) if self.padded else self.rows * self.columns, seconds)
+
+
 DOT_CASES = {
     "b1_h12_m512_n512_d64": DotCase(1, 12, 12, 512, 512, 64),
     "b1_h32_kv8_m2048_n2048_d128_causal": DotCase(1, 32, 8, 2048, 2048, 128, causal=True),
@@ -90,6 +108,13 @@ ADDITIVE_CASES = {
     "b64_m1_n100_u256": AdditiveCase(64, 1, 100, 256),
     "b1_m128_n512_u256": AdditiveCase(1, 128, 512, 256),
     "b2_m256_n1024_u128": AdditiveCase(2, 256, 1024, 128),
+}
+
+SOFTMAX_CASES = {
+    "r4096_n1024": SoftmaxCase(4096, 1024),
+    "r4096_n1024_lens": SoftmaxCase(4096, 1024, padded=True),
+    "r4096_n128": SoftmaxCase(4096, 128),
+    "r4096_n128_lens": SoftmaxCase(4096, 128, padded=True),
 }
 
 

@@ -82,6 +82,17 @@ class AdditiveProblem(Problem):
         self.truth = softmax(features @ w_v[0], numpy.array(case.keys)) @ values
 
 
+class SoftmaxProblem(Problem):
+    """Scores (B, M, N), and valid lengths (B, M) or None."""
+
+    def __init__(self, case: peer.SoftmaxCase) -> None:
+        shape = (case.batch, case.rows // case.batch)
+        self.scores, = random_tensors((*shape, case.columns), scales=(3,))
+        self.lens = numpy.array(case.lens, dtype=numpy.int32).reshape(shape) if case.padded else None
+        lens = numpy.array(case.columns) if self.lens is None else self.lens[0, self.rows]
+        self.truth = softmax(self.scores[0, self.rows].astype(numpy.float64), lens)
+
+
 def softmax(scores: numpy.ndarray, lens: numpy.ndarray) -> numpy.ndarray:
     """Of each row (..., M, N); lens, () or (M), says how many of its scores are valid. The others weigh nothing."""
     valid = numpy.arange(scores.shape[-1]) < lens[..., None]
