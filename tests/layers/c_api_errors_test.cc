@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,10 +45,7 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
   no_loop.parallel_for = nullptr;
   const auto parameter = std::make_unique<attend_parameter>();
 
-  const struct {
-    const char* name;
-    std::function<attend_status(attend_error*)> call;
-  } kCalls[] = {
+  check_nulls_refused({
       {"layer", [](attend_error* e) { return attend_layer_create_dot(nullptr, nullptr, e); }},
       {"layer", [](attend_error* e) { return attend_layer_create_gaussian(1, nullptr, e); }},
       {"layer", [&](attend_error* e) { return attend_layer_create_additive(parameter.get(), 1, nullptr, e); }},
@@ -95,14 +91,7 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
       {"output", [&](attend_error* e) { return attend_masked_softmax(&in.queries, nullptr, nullptr, nullptr, e); }},
       {"count", [](attend_error* e) { return attend_target_count(nullptr, e); }},
       {"buffer", [&](attend_error* e) { return attend_target_name(0, nullptr, 9, &bytes, e); }},
-  };
-  for (const auto& refused : kCalls) {
-    INFO(refused.name);
-    Said said;
-    CHECK(refused.call(&said.error) == ATTEND_ERROR_INVALID);
-    CHECK(said.message().starts_with(std::string(refused.name) + " is a null pointer, expected "));
-    CHECK(refused.call(nullptr) == ATTEND_ERROR_INVALID);
-  }
+  });
   CHECK(new_layer == nullptr);
   CHECK(new_plan == nullptr);
   CHECK(new_workspace == nullptr);

@@ -146,10 +146,7 @@ TEST_CASE("C API: prepared keys, null where a pointer is required is invalid, nu
   std::byte memory[64];
   attend_prepared_keys* handle = nullptr;
   std::int64_t size = -1;
-  const struct {
-    const char* name;
-    std::function<attend_status(attend_error*)> call;
-  } kCalls[] = {
+  check_nulls_refused({
       {"plan", [&](attend_error* e) { return attend_prepared_keys_create(nullptr, &handle, e); }},
       {"prepared", [&](attend_error* e) { return attend_prepared_keys_create(plan, nullptr, e); }},
       {"plan", [&](attend_error* e) { return attend_prepared_keys_create_in(nullptr, memory, 64, &handle, e); }},
@@ -169,14 +166,7 @@ TEST_CASE("C API: prepared keys, null where a pointer is required is invalid, nu
       {"num_keys", [&](attend_error* e) { return attend_prepared_keys_num_keys(prepared, nullptr, e); }},
       {"prepared", [&](attend_error* e) { return attend_prepared_keys_len(nullptr, 0, &size, e); }},
       {"len", [&](attend_error* e) { return attend_prepared_keys_len(prepared, 0, nullptr, e); }},
-  };
-  for (const auto& refused : kCalls) {
-    INFO(refused.name);
-    Said said;
-    CHECK(refused.call(&said.error) == ATTEND_ERROR_INVALID);
-    CHECK(said.message().starts_with(std::string(refused.name) + " is a null pointer, expected "));
-    CHECK(refused.call(nullptr) == ATTEND_ERROR_INVALID);
-  }
+  });
   CHECK(handle == nullptr);
   CHECK(size == -1);
   made.check_sizes();

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -44,6 +46,23 @@ struct Said {
   }
   attend_error error;
 };
+
+// A call whose argument `name` is a null pointer.
+struct NullCall {
+  const char* name;
+  std::function<attend_status(attend_error*)> call;
+};
+
+// Each says which pointer is missing, and does without an error to say it in.
+inline void check_nulls_refused(std::initializer_list<NullCall> calls) {
+  for (const NullCall& refused : calls) {
+    INFO(refused.name);
+    Said said;
+    CHECK(refused.call(&said.error) == ATTEND_ERROR_INVALID);
+    CHECK(said.message().starts_with(std::string(refused.name) + " is a null pointer, expected "));
+    CHECK(refused.call(nullptr) == ATTEND_ERROR_INVALID);
+  }
+}
 
 // Calls create(args..., &handle, &error), which must succeed.
 template <class Owner, class... Parameters, class... Args>

@@ -129,6 +129,22 @@ float apply(void (*f)(const float*, float*, std::size_t), float x) {
   return out[0];
 }
 
+// What Exp and Exp2 have in common.
+void check_special_values_of_exponential(void (*f)(const float*, float*, std::size_t)) {
+  CHECK(apply(f, 0.0f) == 1.0f);
+  CHECK(apply(f, -0.0f) == 1.0f);
+  CHECK(apply(f, 1e-45f) == 1.0f);
+  CHECK(apply(f, -kInf) == 0.0f);
+  CHECK(apply(f, kInf) == kInf);
+  CHECK(apply(f, std::numeric_limits<float>::lowest()) == 0.0f);
+  CHECK(apply(f, std::numeric_limits<float>::max()) == kInf);
+  // Payloads too: the scale is made from bits of x.
+  for (std::uint32_t bits :
+       {0x7FC00000u, 0xFFC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0x7F800001u, 0x7FC001FFu, 0xFF8000FFu}) {
+    CHECK(std::isnan(apply(f, std::bit_cast<float>(bits))));
+  }
+}
+
 // Calls check(x, y) for every ATTEND_SCAN_STEP-th float from +0 to +inf and their negatives, NaN excluded.
 template <class Check>
 void scan(void (*f)(const float*, float*, std::size_t), Check&& check) {
@@ -173,21 +189,7 @@ TEST_CASE("Exp: within 1 ULP with FMA and 1.25 without, over all floats; flushed
 }
 
 TEST_CASE("Exp: special values") {
-  for_each_target([](const Target& target) {
-    const auto f = functions_of(target.id()).exp;
-    CHECK(apply(f, 0.0f) == 1.0f);
-    CHECK(apply(f, -0.0f) == 1.0f);
-    CHECK(apply(f, 1e-45f) == 1.0f);
-    CHECK(apply(f, -kInf) == 0.0f);
-    CHECK(apply(f, kInf) == kInf);
-    CHECK(apply(f, std::numeric_limits<float>::lowest()) == 0.0f);
-    CHECK(apply(f, std::numeric_limits<float>::max()) == kInf);
-    // Payloads too: the scale is made from bits of x.
-    for (std::uint32_t bits :
-         {0x7FC00000u, 0xFFC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0x7F800001u, 0x7FC001FFu, 0xFF8000FFu}) {
-      CHECK(std::isnan(apply(f, std::bit_cast<float>(bits))));
-    }
-  });
+  for_each_target([](const Target& target) { check_special_values_of_exponential(functions_of(target.id()).exp); });
 }
 
 TEST_CASE("Exp: monotone where it underflows and where it overflows") {
@@ -237,17 +239,8 @@ TEST_CASE("Exp2: special values") {
   for_each_target([](const Target& target) {
     const auto f = functions_of(target.id()).exp2;
     for (int e = -125; e < 128; ++e) CHECK(apply(f, static_cast<float>(e)) == std::ldexp(1.0f, e));
-    CHECK(apply(f, -0.0f) == 1.0f);
-    CHECK(apply(f, 1e-45f) == 1.0f);
     CHECK(apply(f, -127.0f) == 0.0f);
-    CHECK(apply(f, -kInf) == 0.0f);
-    CHECK(apply(f, kInf) == kInf);
-    CHECK(apply(f, std::numeric_limits<float>::lowest()) == 0.0f);
-    CHECK(apply(f, std::numeric_limits<float>::max()) == kInf);
-    for (std::uint32_t bits :
-         {0x7FC00000u, 0xFFC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0x7F800001u, 0x7FC001FFu, 0xFF8000FFu}) {
-      CHECK(std::isnan(apply(f, std::bit_cast<float>(bits))));
-    }
+    check_special_values_of_exponential(f);
   });
 }
 

@@ -155,6 +155,17 @@ inline void check_hidden_do_not_matter(const LayerCase& clean) {
   });
 }
 
+// That neither keys nor values from `first` on are read, in problems of one batch entry that see none of them.
+inline void check_keys_unread_from(std::int64_t first, const LayerCase& c) {
+  const GuardedRows keys(c.keys, first), values(c.values, first);
+  Inputs in = c.inputs();
+  in.keys = keys.view();
+  in.values = values.view();
+  for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+    CHECK(same_bits(run_plan(plan, c.inputs(), with_weights), run_plan(plan, in, with_weights)));
+  });
+}
+
 }  // namespace attend::tests
 
 #endif  // ATTEND_TESTS_SUPPORT_MASKS_H_
