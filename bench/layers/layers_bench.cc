@@ -1,5 +1,5 @@
 // Whole layers on one thread, planned once, run many times: dot/*, multi_head/*, overhead/*; and masked_softmax/*.
-// Shapes and lengths are those of issue 4 and of the peers' workloads.json, so that numbers can be set side by side.
+// Shapes and lengths are those of contest/peer.py, so that numbers can be set side by side.
 #include <cstddef>
 #include <cstdint>
 #include <string>
