@@ -1,5 +1,5 @@
-// What differs between oneDNN 2.6 and 3.x, and the two traps that both share: the thread count is fixed when a
-// primitive descriptor is made, and odd layouts fall silently to a reference implementation.
+// What differs between oneDNN 2.6 and 3.x, and the two traps that both share: threads of its own, and odd layouts that
+// fall silently to a reference implementation.
 #ifndef ATTEND_MATMUL_DNNL_COMPAT_H_
 #define ATTEND_MATMUL_DNNL_COMPAT_H_
 
@@ -12,18 +12,24 @@
 
 namespace attend::matmul {
 
-// oneDNN takes the thread count of a primitive from OpenMP's per-thread setting at the moment of creation. This sets it
-// to one for the creating thread and restores the caller's value; other threads never see it.
+// oneDNN takes a primitive's number of threads from OpenMP's per-thread setting: its newer kernels when a primitive
+// descriptor is made, its jitted gemm (all there is for AVX2 and SSE4.1) each time that runs, and then splits sums by
+// it, so that bits depend on it. This sets it to one for the calling thread and restores the caller's value; other
+// threads never see it.
 class OneThreadScope {
  public:
 #if DNNL_CPU_RUNTIME == DNNL_RUNTIME_OMP
-  OneThreadScope() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThreadScope() { omp_set_num_threads(saved_); }
+  explicit OneThreadScope(bool needed = true) : saved_(needed ? omp_get_max_threads() : 1) {
+    if (saved_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThreadScope() {
+    if (saved_ != 1) omp_set_num_threads(saved_);
+  }
 
  private:
   int saved_;
 #else
-  OneThreadScope() = default;
+  explicit OneThreadScope(bool /*needed*/ = true) {}
 #endif
  public:
   OneThreadScope(const OneThreadScope&) = delete;

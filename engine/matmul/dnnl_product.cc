@@ -11,6 +11,7 @@
 #include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/matmul/dnnl_compat.h"
+#include "engine/matmul/row_counts.h"
 
 namespace attend::matmul {
 namespace {
@@ -46,8 +47,15 @@ dnnl::primitive_attr user_scratchpad() {
   return attributes;
 }
 
+// Plain loops, by their own name or by that of the jitted gemm, which oneDNN has for x86 alone: elsewhere "gemm:jit"
+// is its reference gemm.
 bool is_reference(const dnnl::matmul::primitive_desc& descriptor) {
-  return std::string(descriptor.impl_info_str()).find("ref") != std::string::npos;
+  const std::string info = descriptor.impl_info_str();
+#if defined(__x86_64__)
+  return info.find("ref") != std::string::npos;
+#else
+  return info.find("ref") != std::string::npos || info.find("gemm:jit") != std::string::npos;
+#endif
 }
 
 // The memory objects of one call in flight: oneDNN passes pointers through heap objects, which are therefore made
@@ -71,7 +79,10 @@ struct DnnlProduct::Impl {
   std::string implementation;
   memory weights, bias;
   bool has_bias = false;
+  bool asks_for_threads = false;          // when it runs, not only when it is made
   std::vector<RowsPrimitive> primitives;  // largest first, once the constructor is through
+  std::vector<std::size_t> counts;        // their rows
+  std::size_t staged_rows = 0;            // the most that are staged at a time
 
   // Free slots. A call takes one by an atomic exchange and puts it back; when all are in use it makes another.
   static constexpr std::size_t kSlots = 32;
@@ -82,10 +93,9 @@ struct DnnlProduct::Impl {
   }
 
   // Scratch: rows gathered, their results, oneDNN's own.
-  std::size_t sources_bytes() const { return round_up(kRowBlock * in_size * sizeof(float), 64); }
-  std::size_t staging_bytes() const { return sources_bytes() + round_up(kRowBlock * out_size * sizeof(float), 64); }
+  std::size_t sources_bytes() const { return round_up(staged_rows * in_size * sizeof(float), 64); }
+  std::size_t staging_bytes() const { return sources_bytes() + round_up(staged_rows * out_size * sizeof(float), 64); }
 
-  std::size_t padded_rows(std::size_t num_rows) const;
   bool multiply_dense(const float* source, float* destination, std::size_t num_rows, std::byte* scratch,
                       CallSlot& slot) const;
   void make_primitives(const memory::desc& packed_or_any, const char* name);
@@ -147,43 +157,53 @@ void DnnlProduct::Impl::make_primitives(const memory::desc& any, const char* nam
       packed = descriptor.weights_desc();
       implementation = "oneDNN " + dnnl_version_text() + " " + info;
     }
+    asks_for_threads = asks_for_threads || info.find("gemm") != std::string::npos;
     scratch_bytes = std::max(scratch_bytes, descriptor.scratchpad_desc().get_size());
     primitives.push_back({rows, descriptor, dnnl::matmul(descriptor)});
   }
 }
 
-// Feeds one row many times over: every result row must have the same bits, for every row count kept.
+// Feeds rows many times over, one after another: every result row must have the same bits, for every row count kept.
 void DnnlProduct::Impl::keep_row_independent(const char* name) {
+  // Sums in another order often round alike: one row of few results did not tell (AVX2, calls of one row and of 64).
+  const std::size_t probes = std::min<std::size_t>(16, 1 + 4096 / out_size);
   std::size_t most = 0;
   for (const RowsPrimitive& p : primitives) most = std::max(most, p.rows);
-  std::vector<float> source(most * in_size), destination(most * out_size), expected;
+  std::vector<float> source(most * in_size), destination(most * out_size), expected(probes * out_size);
   std::vector<std::byte> scratch(scratch_bytes);
-  std::uint32_t state = 0x9E3779B9u;
-  for (std::size_t i = 0; i < in_size; ++i) {
-    state = state * 1664525u + 1013904223u;
-    source[i] = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
-  }
-  for (std::size_t row = 1; row < most; ++row) std::copy_n(source.data(), in_size, source.data() + row * in_size);
   const std::unique_ptr<CallSlot> slot = make_slot();
   std::vector<RowsPrimitive> kept;
   for (std::size_t p = 0; p < primitives.size(); ++p) {
-    if (!execute(p, source.data(), destination.data(), scratch.data(), *slot)) fail(name, ": oneDNN failed to execute");
-    // The first row count that treats its rows alike sets the bits that the others must match.
-    const float* truth = kept.empty() ? destination.data() : expected.data();
     bool same = true;
-    for (std::size_t row = 0; row < primitives[p].rows; ++row) {
-      same = same && std::memcmp(&destination[row * out_size], truth, out_size * sizeof(float)) == 0;
+    std::uint32_t state = 0x9E3779B9u;
+    for (std::size_t probe = 0; same && probe < probes; ++probe) {
+      for (std::size_t i = 0; i < in_size; ++i) {
+        state = state * 1664525u + 1013904223u;
+        source[i] = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+      }
+      for (std::size_t row = 1; row < primitives[p].rows; ++row) {
+        std::copy_n(source.data(), in_size, source.data() + row * in_size);
+      }
+      if (!execute(p, source.data(), destination.data(), scratch.data(), *slot)) fail(name, ": oneDNN failed to run");
+      // The first row count that treats its rows alike sets the bits that the others must match.
+      float* truth = expected.data() + probe * out_size;
+      if (kept.empty()) std::copy_n(destination.data(), out_size, truth);
+      for (std::size_t row = 0; row < primitives[p].rows; ++row) {
+        same = same && std::memcmp(&destination[row * out_size], truth, out_size * sizeof(float)) == 0;
+      }
     }
-    if (!same) continue;
-    if (kept.empty()) expected.assign(destination.begin(), destination.begin() + static_cast<std::ptrdiff_t>(out_size));
-    kept.push_back(primitives[p]);
+    if (same) kept.push_back(primitives[p]);
   }
   primitives = std::move(kept);  // never empty: one row alone is always like itself
   std::sort(primitives.begin(), primitives.end(),
             [](const RowsPrimitive& a, const RowsPrimitive& b) { return a.rows > b.rows; });
-  std::string counts;
-  for (const RowsPrimitive& p : primitives) counts += (counts.empty() ? "" : "/") + std::to_string(p.rows);
-  implementation += ", " + counts + " rows";
+  std::string names;
+  for (const RowsPrimitive& p : primitives) {
+    counts.push_back(p.rows);
+    names += (names.empty() ? "" : "/") + std::to_string(p.rows);
+  }
+  implementation += ", " + names + " rows";
+  staged_rows = most_padded_rows(counts, kRowBlock);
 }
 
 DnnlProduct::DnnlProduct(TensorView<const float> W, TensorView<const float> bias_view, const char* name)
@@ -232,37 +252,12 @@ bool DnnlProduct::is_offered(std::size_t in, std::size_t out) try {
 std::string DnnlProduct::implementation() const { return impl_->implementation; }
 std::size_t DnnlProduct::scratch_bytes() const noexcept { return impl_->staging_bytes() + impl_->scratch_bytes; }
 
-namespace {
-
-// The row count for the next rows of a call: the largest that fits, or, up to a block, the one above where that leaves
-// at most a quarter of it empty (one call with a few idle rows beats several small ones) and no smaller one fits
-// exactly. Above a block the next smaller counts fit well, and padding would have to be staged.
-std::size_t next_count(const std::vector<RowsPrimitive>& primitives, std::size_t remaining) {
-  for (std::size_t p = 0; p + 1 < primitives.size(); ++p) {
-    const std::size_t rows = primitives[p].rows;
-    const bool nearly_full =
-        rows <= DnnlProduct::kRowBlock && remaining * 4 >= rows * 3 && remaining != primitives[p + 1].rows;
-    if (remaining >= rows || nearly_full) return p;
-  }
-  return primitives.size() - 1;
-}
-
-}  // namespace
-
 void DnnlProduct::prepare_for(int num_calls) const {
   // All that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.
   std::vector<std::unique_ptr<CallSlot>> slots;
   slots.reserve(static_cast<std::size_t>(num_calls));
   for (int i = 0; i < num_calls; ++i) slots.push_back(impl_->take_slot());
   for (std::unique_ptr<CallSlot>& slot : slots) impl_->put_back(std::move(slot));
-}
-
-// Rows that are read and written when asked for num_rows: num_rows or a little more, never beyond the next multiple of
-// kRowBlock.
-std::size_t DnnlProduct::Impl::padded_rows(std::size_t num_rows) const {
-  std::size_t done = 0;
-  while (done < num_rows) done += primitives[next_count(primitives, num_rows - done)].rows;
-  return done;
 }
 
 bool DnnlProduct::Impl::execute(std::size_t index, const float* source, float* destination, std::byte* scratch,
@@ -287,7 +282,7 @@ bool DnnlProduct::Impl::execute(std::size_t index, const float* source, float* d
 bool DnnlProduct::Impl::multiply_dense(const float* source, float* destination, std::size_t num_rows,
                                        std::byte* scratch, CallSlot& slot) const {
   for (std::size_t done = 0; done < num_rows;) {
-    const std::size_t p = next_count(primitives, num_rows - done);
+    const std::size_t p = next_count(counts, kRowBlock, num_rows - done);
     if (!execute(p, source + done * in_size, destination + done * out_size, scratch, slot)) return false;
     done += primitives[p].rows;
   }
@@ -312,6 +307,7 @@ bool DnnlProduct::multiply(const kernels::LinearRowsKernels& /*kernels*/, const 
   auto* gathered = reinterpret_cast<float*>(scratch);
   auto* staged = reinterpret_cast<float*>(scratch + impl_->sources_bytes());
   std::byte* own_scratch = scratch + impl_->staging_bytes();
+  [[maybe_unused]] const OneThreadScope one_thread(impl_->asks_for_threads);
   std::unique_ptr<CallSlot> slot = impl_->take_slot();
   bool ok = true;
   for (std::size_t done = 0; ok && done < num_rows;) {
@@ -321,9 +317,9 @@ bool DnnlProduct::multiply(const kernels::LinearRowsKernels& /*kernels*/, const 
     // they lie must not need padding: what follows them may be unmapped, or somebody's result.
     const std::size_t dense_x = count_dense(x, num_rows - done, in), dense_y = count_dense(y, num_rows - done, out);
     const std::size_t whole = std::min(dense_x, dense_y) / kRowBlock * kRowBlock;
-    const bool direct = whole > kRowBlock && impl_->padded_rows(whole) == whole;
+    const bool direct = whole > kRowBlock && padded_rows(impl_->counts, kRowBlock, whole) == whole;
     const std::size_t count = direct ? whole : std::min(kRowBlock, num_rows - done);
-    const std::size_t padded = impl_->padded_rows(count);
+    const std::size_t padded = padded_rows(impl_->counts, kRowBlock, count);
     const float* source = x[0];
     if (padded != count || dense_x < count) {
       for (std::size_t r = 0; r < count; ++r) std::copy_n(x[r], in, gathered + r * in);

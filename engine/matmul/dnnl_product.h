@@ -14,9 +14,9 @@ namespace attend::matmul {
 // oneDNN's matmul, weights in the layout it likes. It wants rows one after another: others are gathered and scattered,
 // 64 at a time by way of the scratch.
 //
-// A result row depends on its input row alone, to the last bit. oneDNN promises nothing of the kind, and its jitted
-// gemm for AVX2 breaks it for row counts that are 2 modulo 6: the constructor measures it, and keeps only the row
-// counts for which it holds.
+// A result row depends on its input row alone, to the last bit, and on no number of threads. oneDNN promises nothing of
+// the kind, and its jitted gemm for AVX2 breaks it for row counts that are 2 modulo 6, or 1: the constructor measures
+// it, and keeps only the row counts for which it holds.
 class DnnlProduct final : public Product {
  public:
   // Rows to gather or scatter at a time: 64 rows of 768 inputs and outputs are 384 KiB of staging, within L2.

@@ -45,7 +45,8 @@ constinit std::atomic<int> onednn_count{0};
   Dl_info info{};
   const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
   const bool onednn =
-      known && (std::strstr(info.dli_fname, "libdnnl") != nullptr || std::strstr(info.dli_fname, "libomp") != nullptr);
+      known && (std::strstr(info.dli_fname, "libdnnl") != nullptr || std::strstr(info.dli_fname, "libomp") != nullptr ||
+                std::strstr(info.dli_fname, "libgomp") != nullptr);
   (onednn ? onednn_count : own_count).fetch_add(1, std::memory_order_relaxed);
 }
 
