@@ -52,10 +52,11 @@ dnnl::primitive_attr user_scratchpad() {
 bool is_reference(const dnnl::matmul::primitive_desc& descriptor) {
   const std::string info = descriptor.impl_info_str();
 #if defined(__x86_64__)
-  return info.find("ref") != std::string::npos;
+  constexpr bool kHasJittedGemm = true;
 #else
-  return info.find("ref") != std::string::npos || info.find("gemm:jit") != std::string::npos;
+  constexpr bool kHasJittedGemm = false;
 #endif
+  return info.find("ref") != std::string::npos || (!kHasJittedGemm && info.find("gemm:jit") != std::string::npos);
 }
 
 // The memory objects of one call in flight: oneDNN passes pointers through heap objects, which are therefore made
@@ -163,32 +164,34 @@ void DnnlProduct::Impl::make_primitives(const memory::desc& any, const char* nam
   }
 }
 
-// Feeds rows many times over, one after another: every result row must have the same bits, for every row count kept.
+// Keeps the row counts that give every result row the same bits wherever it stands. Random rows, one after another, are
+// fed as many times over as a primitive has rows.
 void DnnlProduct::Impl::keep_row_independent(const char* name) {
   // Sums in another order often round alike: one row of few results did not tell (AVX2, calls of one row and of 64).
-  const std::size_t probes = std::min<std::size_t>(16, 1 + 4096 / out_size);
-  std::size_t most = 0;
-  for (const RowsPrimitive& p : primitives) most = std::max(most, p.rows);
-  std::vector<float> source(most * in_size), destination(most * out_size), expected(probes * out_size);
+  const std::size_t num_probes = std::min<std::size_t>(16, 1 + 4096 / out_size);
+  std::vector<float> probes(num_probes * in_size), expected(num_probes * out_size), source, destination;
+  std::uint32_t state = 0x9E3779B9u;
+  for (float& x : probes) {
+    state = state * 1664525u + 1013904223u;
+    x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+  }
   std::vector<std::byte> scratch(scratch_bytes);
   const std::unique_ptr<CallSlot> slot = make_slot();
   std::vector<RowsPrimitive> kept;
   for (std::size_t p = 0; p < primitives.size(); ++p) {
+    const std::size_t rows = primitives[p].rows;
+    source.resize(rows * in_size);
+    destination.resize(rows * out_size);
     bool same = true;
-    std::uint32_t state = 0x9E3779B9u;
-    for (std::size_t probe = 0; same && probe < probes; ++probe) {
-      for (std::size_t i = 0; i < in_size; ++i) {
-        state = state * 1664525u + 1013904223u;
-        source[i] = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
-      }
-      for (std::size_t row = 1; row < primitives[p].rows; ++row) {
-        std::copy_n(source.data(), in_size, source.data() + row * in_size);
+    for (std::size_t probe = 0; same && probe < num_probes; ++probe) {
+      for (std::size_t row = 0; row < rows; ++row) {
+        std::copy_n(probes.data() + probe * in_size, in_size, source.data() + row * in_size);
       }
       if (!execute(p, source.data(), destination.data(), scratch.data(), *slot)) fail(name, ": oneDNN failed to run");
       // The first row count that treats its rows alike sets the bits that the others must match.
       float* truth = expected.data() + probe * out_size;
       if (kept.empty()) std::copy_n(destination.data(), out_size, truth);
-      for (std::size_t row = 0; row < primitives[p].rows; ++row) {
+      for (std::size_t row = 0; row < rows; ++row) {
         same = same && std::memcmp(&destination[row * out_size], truth, out_size * sizeof(float)) == 0;
       }
     }
@@ -197,12 +200,11 @@ void DnnlProduct::Impl::keep_row_independent(const char* name) {
   primitives = std::move(kept);  // never empty: one row alone is always like itself
   std::sort(primitives.begin(), primitives.end(),
             [](const RowsPrimitive& a, const RowsPrimitive& b) { return a.rows > b.rows; });
-  std::string names;
   for (const RowsPrimitive& p : primitives) {
+    implementation += (counts.empty() ? ", " : "/") + std::to_string(p.rows);
     counts.push_back(p.rows);
-    names += (names.empty() ? "" : "/") + std::to_string(p.rows);
   }
-  implementation += ", " + names + " rows";
+  implementation += " rows";
   staged_rows = most_padded_rows(counts, kRowBlock);
 }
 

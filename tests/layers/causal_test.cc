@@ -191,7 +191,7 @@ TEST_CASE("causal: keys and values that no row sees may be unmapped") {
                          .causal = Causal::kTopLeft,
                          .lens = Lens::kNone,
                          .seed = 507});
-      check_keys_unread_from(num_queries, c);
+      check_keys_unread_from(c, num_queries);
     }
   }
 }

@@ -201,7 +201,7 @@ TEST_CASE("grouped heads: keys and values that no row sees do not matter, whatev
     }
     LayerCase c(grouped(layer, 3, {.batch = 1, .num_queries = 3, .num_keys = 70, .size = 5, .seed = 608}));
     c.lens.data = {33};
-    check_keys_unread_from(33, c);
+    check_keys_unread_from(c, 33);
   }
 }
 

@@ -42,6 +42,7 @@ TEST_CASE("row counts: what is staged holds the padding, whichever counts are le
                 {{64}, 64},
                 {{48, 16}, 64},
                 {{48}, 96},
+                {{256, 128}, 128},
                 {{16}, 64},
                 {{1}, 64}};
   for (const auto& c : kCases) {

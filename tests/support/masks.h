@@ -156,7 +156,7 @@ inline void check_hidden_do_not_matter(const LayerCase& clean) {
 }
 
 // That neither keys nor values from `first` on are read, in problems of one batch entry that see none of them.
-inline void check_keys_unread_from(std::int64_t first, const LayerCase& c) {
+inline void check_keys_unread_from(const LayerCase& c, std::int64_t first) {
   const GuardedRows keys(c.keys, first), values(c.values, first);
   Inputs in = c.inputs();
   in.keys = keys.view();
