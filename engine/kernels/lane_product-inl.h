@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "engine/kernels/panel-inl.h"
+#include "engine/kernels/rows_ahead.h"
 #include "engine/kernels/tile_product.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,8 +34,9 @@ struct LaneProduct {
   std::size_t common;        // values: terms that count for every lane; from there on, term k counts where lens > k
   const std::int32_t* lens;  // values: per lane
   std::size_t num_lanes;
-  float* c;  // row i at c + i * num_lanes, aligned
-  bool add;  // to c
+  float* c;                    // row i at c + i * num_lanes, aligned
+  bool add;                    // to c
+  std::span<RowsAhead> ahead;  // rows to ask for meanwhile
 };
 
 // Rows of a that are in registers at a time, for the number of vectors of lanes: 16, 8 x 2 or 8 x 3 sums with 32
@@ -48,7 +51,7 @@ static constexpr std::size_t kMostLaneVectors = kVectorsPerPanel > 2 ? 3 : 2;
 
 // Block [first, first + inner) of the sums of rows [row, row + kRows) and kVectors vectors of lanes from `lane`. Sums
 // of a block begin at zero and run in the order of k whatever kRows and kVectors are.
-template <bool kValues, std::size_t kRows, std::size_t kVectors, class D>
+template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, class D>
 HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t lane, std::size_t first,
                          std::size_t inner, bool add) {
   using V = hn::Vec<D>;
@@ -110,8 +113,10 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
   // malloc has them, dot/b4_h8_m16_n1024_d64): lines of the next rows into L2 instead, 1.17; the rows of the next step
   // into L2 as well, a line per multiplication, 1.07; copying rows side by side, in bulk or while sums run, 1.1
   // to 1.35.
+  LinesAhead lines(p.ahead, b);
   if constexpr (kValues) {
     for (; k < common; ++k) {
+      if constexpr (kAhead) lines.fetch();
       hwy::Prefetch(a0 + 8 * stride);
       hwy::Prefetch(a0 + 8 * stride + 15);
       step();
@@ -121,12 +126,14 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
     while (k < common) {
       const float* line = k + 16 < common ? a0 + 31 : next_rows;
       for (const std::size_t end = std::min(common, k + 16); k < end; ++k) {
+        if constexpr (kAhead) lines.fetch();
         hwy::Prefetch(line);
         line += stride;
         step();
       }
     }
   }
+  if constexpr (kAhead) lines.stop();
   if constexpr (kValues) {
     const hn::RebindToSigned<D> di;
     for (; k < inner; ++k) {
@@ -161,42 +168,51 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
 }
 
 // All rows from `row` on, kRows at a time, what is left in halves.
-template <bool kValues, std::size_t kRows, std::size_t kVectors, class D>
+template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, class D>
 HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, std::size_t row, std::size_t lane, std::size_t first,
                              std::size_t inner, bool add) {
   for (; row + kRows <= p.num_rows; row += kRows)
-    LaneRows<kValues, kRows, kVectors>(d, p, row, lane, first, inner, add);
+    LaneRows<kValues, kAhead, kRows, kVectors>(d, p, row, lane, first, inner, add);
   if constexpr (kRows > 1) {
-    if (row < p.num_rows) LaneRowsFrom<kValues, kRows / 2, kVectors>(d, p, row, lane, first, inner, add);
+    if (row < p.num_rows) LaneRowsFrom<kValues, kAhead, kRows / 2, kVectors>(d, p, row, lane, first, inner, add);
   }
 }
 
-template <bool kValues, std::size_t kVectors, class D>
+template <bool kValues, bool kAhead, std::size_t kVectors, class D>
 HWY_NOINLINE void LaneColumns(D d, const LaneProduct& p, std::size_t lane) {
   for (std::size_t first = 0; first == 0 || first < p.inner; first += kInnerBlock) {
-    LaneRowsFrom<kValues, LaneRowsPerStep<kVectors>(), kVectors>(
+    LaneRowsFrom<kValues, kAhead, LaneRowsPerStep<kVectors>(), kVectors>(
         d, p, 0, lane, first, std::min(kInnerBlock, p.inner - first), p.add || first > 0);
   }
 }
 
-template <bool kValues, class D>
-HWY_INLINE void MultiplyLanes(D d, const LaneProduct& p) {
+template <bool kValues, bool kAhead, class D>
+HWY_INLINE void MultiplyColumns(D d, const LaneProduct& p) {
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t lane = 0; lane < p.num_lanes;) {
     const std::size_t left = (p.num_lanes - lane) / lanes;
     const std::size_t vectors = left == 4 ? 2 : std::min(kMostLaneVectors, left);  // 2 + 2, not 3 + 1
     switch (vectors) {
       case 1:
-        LaneColumns<kValues, 1>(d, p, lane);
+        LaneColumns<kValues, kAhead, 1>(d, p, lane);
         break;
       case 2:
-        LaneColumns<kValues, 2>(d, p, lane);
+        LaneColumns<kValues, kAhead, 2>(d, p, lane);
         break;
       default:
-        if constexpr (kMostLaneVectors > 2) LaneColumns<kValues, 3>(d, p, lane);
+        if constexpr (kMostLaneVectors > 2) LaneColumns<kValues, kAhead, 3>(d, p, lane);
         break;
     }
     lane += vectors * lanes;
+  }
+}
+
+template <bool kValues, class D>
+HWY_INLINE void MultiplyLanes(D d, const LaneProduct& p) {
+  if (p.ahead.empty()) {
+    MultiplyColumns<kValues, false>(d, p);
+  } else {
+    MultiplyColumns<kValues, true>(d, p);
   }
 }
 

@@ -134,7 +134,8 @@ void LanesStep(D d, const LanesArgs& args) {
                            .lens = nullptr,
                            .num_lanes = args.num_lanes,
                            .c = args.scores,
-                           .add = false});
+                           .add = false,
+                           .ahead = args.ahead});
   for (std::size_t lane = 0; lane < args.num_lanes; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
   MultiplyLanes<true>(d, {.a = args.values,
                           .a_stride = args.values_stride,
@@ -145,7 +146,8 @@ void LanesStep(D d, const LanesArgs& args) {
                           .lens = args.lens,
                           .num_lanes = args.num_lanes,
                           .c = args.accumulators,
-                          .add = !args.first});
+                          .add = !args.first,
+                          .ahead = args.ahead});
 }
 
 // rows[i] = the row of lane + i, for count lanes.

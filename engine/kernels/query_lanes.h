@@ -19,6 +19,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "engine/kernels/rows_ahead.h"
 
 namespace attend::kernels {
 
@@ -50,7 +53,8 @@ struct LanesArgs {             // one step over some keys
   float* lane_max;           // aligned; m per lane
   float* lane_sum;           // aligned; l is sum - lost (simd::CompensatedAdd)
   float* lane_lost;
-  float* accumulators;  // aligned; o[n * L + lane]
+  float* accumulators;              // aligned; o[n * L + lane]
+  std::span<RowsAhead> ahead = {};  // rows to ask for meanwhile, a line per term of a product
 };
 
 struct LeaveLanesArgs {

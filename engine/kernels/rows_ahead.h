@@ -5,10 +5,13 @@
 #define ATTEND_KERNELS_ROWS_AHEAD_H_
 
 #include <cstddef>
+#include <span>
 
 namespace attend::kernels {
 
 struct RowsAhead {
+  static constexpr std::size_t kLine = 64 / sizeof(float);
+
   const float* next = nullptr;  // the first row not yet asked for; never dereferenced
   std::ptrdiff_t stride = 0;    // elements
   std::size_t num_rows = 0;     // from `next` on
@@ -16,11 +19,51 @@ struct RowsAhead {
 
   // Asks for `count` rows. Into L2: the kernel at work fills L1.
   void fetch(std::size_t count) {
-    constexpr std::size_t kLine = 64 / sizeof(float);
     for (; count > 0 && num_rows > 0; --count, --num_rows, next += stride) {
       for (std::size_t k = 0; k < size; k += kLine) __builtin_prefetch(next + k, 0, 2);
     }
   }
+};
+
+// The same line by line, from the first of several that has rows left: for inner loops, a line per turn. Where none
+// has, and behind the last row, a line is asked for again and again, which is cheaper than to find out each time.
+class LinesAhead {
+ public:
+  LinesAhead(std::span<RowsAhead> all, const float* any_line) : rows_{.next = any_line, .size = 1} {
+    for (RowsAhead& rows : all) {
+      if (rows.num_rows == 0) continue;
+      rows_ = rows;
+      source_ = &rows;
+      break;
+    }
+    begin_row();
+  }
+
+  // Always inline: g++ 12 takes a function that does nothing but ask for lines for one without effect.
+  [[gnu::always_inline]] void fetch() {
+    __builtin_prefetch(line_, 0, 2);
+    line_ += RowsAhead::kLine;
+    if (line_ < row_end_) return;
+    if (rows_.num_rows > 1) rows_.next += rows_.stride;
+    if (rows_.num_rows > 0) --rows_.num_rows;
+    begin_row();
+  }
+
+  // The rows that are left, one begun included, stay for the next loop.
+  void stop() const {
+    if (source_ != nullptr) *source_ = rows_;
+  }
+
+ private:
+  void begin_row() {
+    line_ = rows_.next;
+    row_end_ = line_ + rows_.size;
+  }
+
+  RowsAhead rows_;
+  RowsAhead* source_ = nullptr;
+  const float* line_;
+  const float* row_end_;
 };
 
 }  // namespace attend::kernels

@@ -1,4 +1,4 @@
-// What a worker that pools tiles will want before long: the output rows of the queries at work, the queries after them,
+// What a worker that pools heads will want before long: the output rows of the queries at work, the queries after them,
 // and what its next item begins with. Products ask for it meanwhile (kernels/rows_ahead.h); that changes no result.
 #ifndef ATTEND_RUN_EXPECTED_ROWS_H_
 #define ATTEND_RUN_EXPECTED_ROWS_H_
@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "engine/kernels/rows_ahead.h"
 #include "engine/run/pool.h"
@@ -23,6 +24,9 @@ class ExpectedRows {
 
   // Rows to ask for now, or null.
   kernels::RowsAhead* next();
+
+  // The same, for kernels that see for themselves what is left.
+  std::span<kernels::RowsAhead> all() { return rows_; }
 
  private:
   const PoolJob& job_;

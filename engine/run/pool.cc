@@ -17,7 +17,7 @@ std::size_t num_pool_items(const PoolJob& job) {
 bool pool_item(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {
   switch (job.plan->pooling) {
     case Pooling::kLanes:
-      pool_lanes(job, item.index, worker);
+      pool_lanes(job, item, worker);
       return true;
     case Pooling::kDecode:
       pool_decode(job, item.index, worker);

@@ -40,6 +40,12 @@ struct PoolJob {
     const auto head = static_cast<std::size_t>(b * plan->num_heads + h);
     return (head * num_chunks() + chunk) * static_cast<std::size_t>(num_queries) + static_cast<std::size_t>(m);
   }
+  // Of queries, keys, values and output, valid or not.
+  std::size_t num_bytes() const {
+    const std::int64_t per_query = plan->num_heads * (plan->score_size + plan->head_value_size);
+    const std::int64_t per_key = plan->num_kv_heads * (plan->score_size + plan->head_value_size);
+    return static_cast<std::size_t>(batch * (num_queries * per_query + num_keys * per_key)) * sizeof(float);
+  }
   // Keys `begin` to limit - 1 of entry b: those of a chunk that some query sees. None: limit <= begin.
   struct KeyRange {
     std::size_t begin, limit;
@@ -61,7 +67,7 @@ std::size_t num_pool_items(const PoolJob& job);
 
 // What pool_item calls, by the plan's Pooling.
 [[nodiscard]] bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts);
-void pool_lanes(const PoolJob& job, std::size_t item, std::byte* worker);
+void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker);
 void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker);
 
 // Contract 2: queries first to last - 1 of a head see no key or are skipped; their output and weights become 0.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -20,6 +21,7 @@ namespace attend::tests {
 namespace {
 
 using kernels::QueryLanesKernels;
+using kernels::RowsAhead;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -58,7 +60,7 @@ struct Problem {
 
 // Row of lane i: heads * queries rows of value_size.
 std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::size_t step, bool divide = true,
-                       Guard guard = Guard::kEnd) {
+                       Guard guard = Guard::kEnd, std::span<RowsAhead> ahead = {}) {
   const std::size_t used = p.heads * p.queries;
   const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const auto packed = hwy::AllocateAligned<float>(p.size * L);
@@ -108,7 +110,8 @@ std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::
                   .lane_max = sums.get(),
                   .lane_sum = sums.get() + L,
                   .lane_lost = sums.get() + 2 * L,
-                  .accumulators = o.get()});
+                  .accumulators = o.get(),
+                  .ahead = ahead});
   }
   // Queries of all heads, backwards; what lies between the rows stays.
   const std::size_t row = p.value_size + 3;
@@ -228,6 +231,25 @@ TEST_CASE("query_lanes: a lane does not depend on the others, to the bit") {
       alone.lens[0] = all.lens[i];
       const std::vector<float> result = run(kernels, alone, 64);
       CHECK(std::equal(result.begin(), result.end(), together.begin() + static_cast<std::ptrdiff_t>(i * kValueSize)));
+    }
+  });
+}
+
+TEST_CASE("query_lanes: rows that are asked for meanwhile change no bit, lie anywhere, and are asked for to the last") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(4);
+    for (const std::size_t queries : {1u, 16u, 33u, 50u}) {
+      Problem p(1, queries, 130, 36, 37, random);
+      for (std::int32_t& len : p.lens) len = static_cast<std::int32_t>(random.integer(1, 130));
+      const float* unmapped = p.k.data() + p.k.size();
+      RowsAhead ahead[] = {{},
+                           {.next = unmapped, .stride = 100, .num_rows = 7, .size = 33},
+                           {.next = p.q.data(), .stride = -5, .num_rows = 1, .size = 1},
+                           {.next = unmapped, .stride = 0, .num_rows = 3, .size = 64}};
+      const std::vector<float> expected = run(kernels, p, 64);
+      CHECK(run(kernels, p, 64, true, Guard::kEnd, ahead) == expected);
+      for (const RowsAhead& rows : ahead) CHECK(rows.num_rows == 0);
     }
   });
 }
