@@ -46,9 +46,41 @@ HWY_INLINE void ScaleRow(D d, float* HWY_RESTRICT row, size_t n, float factor) {
   if (j < n) simd::StoreTail(hn::Mul(simd::LoadTail(d, row + j, n - j), f), d, row + j, n - j);
 }
 
+// The row that comes next. Its scores, as far as they are valid, and its place in the output are asked for while the
+// powers of the present row are computed, the one pass in which memory has time, and while its zeros are written.
+// masked_softmax/r4096_n1024 and _lens on AVX3, Cascade Lake, 32 MB: 3.1 -> 2.0 ms and 2.7 -> 1.7. Rows of 4096 gain a
+// fifth, of 65536 nothing. In the pass that scales, 3.1 -> 2.7; into L2, 2.25; without its place in the output, 2.6.
+struct NextRow {
+  const float* input;
+  size_t len;
+  const float* output;
+
+  HWY_INLINE void operator()(size_t j, size_t count) const {
+    constexpr size_t kLine = 64 / sizeof(float);
+    for (size_t i = j; i < j + count; i += kLine) __builtin_prefetch(output + i, 1, 3);
+    if (j >= len) return;
+    for (size_t i = j; i < j + count; i += kLine) __builtin_prefetch(input + i, 0, 3);
+  }
+};
+
+// row_j = 0 for begin <= j < end.
+template <class D>
+HWY_INLINE void ClearRow(D d, float* HWY_RESTRICT row, size_t begin, size_t end, const NextRow& next) {
+  const size_t N = hn::Lanes(d);
+  if (end - begin >= 32 * N) {
+    const size_t first = hwy::RoundUpTo(begin, N);
+    std::memset(row + begin, 0, (first - begin) * sizeof(float));
+    for (begin = first; begin + 8 * N <= end; begin += 8 * N) {
+      next(begin, 8 * N);
+      for (size_t i = 0; i < 8; ++i) hn::StoreU(hn::Zero(d), d, row + begin + i * N);
+    }
+  }
+  std::memset(row + begin, 0, (end - begin) * sizeof(float));
+}
+
 // p_j of one row, and what they are to be multiplied by.
 template <class D>
-HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p) {
+HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p, const NextRow& next) {
   using V = hn::Vec<D>;
   const float max = simd::HorizontalMax(d, RowMaxLanes(d, input, n));
   constexpr float kInverse = 1.0f / kLog2E, kPlain = 0x1p20f;
@@ -63,7 +95,7 @@ HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p) {
     exponent.subtract = 0.0f;  // no score above -inf: all weigh 0
   }
   V sums = hn::Zero(d), lost = hn::Zero(d);
-  ExponentialsAndSum(d, input, p, n, exponent, sums, lost);
+  ExponentialsAndSum(d, input, p, n, exponent, next, sums, lost);
   const double sum = simd::HorizontalSum(d, sums, lost);
   // A sum of 0 means that all scores are -inf: the row stays 0. NaN is not 0, and spreads to the whole row.
   return sum == 0.0 ? 0.0f : static_cast<float>(1.0 / sum);
@@ -74,15 +106,21 @@ HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p) {
 // stores 1.00: but they come in bursts here, between passes that wait for nothing.
 template <class D>
 HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
+  if (args.num_columns == 0) return;  // there may be no memory
+  const auto length = [&args](size_t r) {
+    return args.valid_lens == nullptr
+               ? args.num_columns
+               : static_cast<size_t>(args.valid_lens[static_cast<std::ptrdiff_t>(r) * args.valid_lens_stride]);
+  };
   for (size_t r = 0; r < args.num_rows; ++r) {
     const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
     const float* input = args.input + row * args.input_stride;
     float* output = args.output + row * args.output_stride;
-    const size_t len = args.valid_lens == nullptr ? args.num_columns
-                                                  : static_cast<size_t>(args.valid_lens[row * args.valid_lens_stride]);
-    if (len != 0) ScaleRow(d, output, len, UnscaledSoftmax(d, input, len, output));
-    // Not for nothing: a row without columns may have no memory, and memset wants some.
-    if (len < args.num_columns) std::memset(output + len, 0, (args.num_columns - len) * sizeof(float));
+    const size_t len = length(r);
+    const NextRow next{input + args.input_stride, length(r + 1 < args.num_rows ? r + 1 : r),
+                       output + args.output_stride};
+    if (len != 0) ScaleRow(d, output, len, UnscaledSoftmax(d, input, len, output, next));
+    ClearRow(d, output, len, args.num_columns, next);
   }
 }
 

@@ -81,16 +81,25 @@ HWY_INLINE V Exponential(D d, V s, const RowExponent& row) {
   }
 }
 
+struct DoNothing {
+  HWY_INLINE void operator()(size_t, size_t) const {}
+};
+
 // p_j of a row, in place or not; adds sum_j p_j to the compensated sum. A NaN score makes its p and the sum NaN.
 //
 // Eight vectors are added to one, and that one to a compensated sum: 11 additions per 8 vectors, beside some 80
 // operations for the powers, and the error does not depend on n (70000 equal terms on one lane would be wrong by 1e-4
 // in a plain sum).
-template <Exponents kKind, class D, class V = hn::Vec<D>>
-HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row, V& sum, V& lost) {
+//
+// meanwhile(j, count) is called before scores j to j + count - 1 have their turn, up to eight vectors: a place to ask
+// for memory that will be wanted. Nothing: DoNothing.
+template <Exponents kKind, class D, class Meanwhile, class V = hn::Vec<D>>
+HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row,
+                                   const Meanwhile& meanwhile, V& sum, V& lost) {
   const size_t N = hn::Lanes(d);
   size_t j = 0;
   for (; j + 8 * N <= n; j += 8 * N) {
+    meanwhile(j, 8 * N);
     const V p0 = Exponential<kKind>(d, hn::LoadU(d, s + j), row);
     const V p1 = Exponential<kKind>(d, hn::LoadU(d, s + j + N), row);
     hn::StoreU(p0, d, p + j);
@@ -112,6 +121,7 @@ HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, cons
     simd::CompensatedAdd(d, hn::Add(sum0, sum1), sum, lost);
   }
   if (j == n) return;
+  meanwhile(j, n - j);
   V rest = hn::Zero(d);  // of at most eight vectors, as above
   for (; j + N <= n; j += N) {
     const V p0 = Exponential<kKind>(d, hn::LoadU(d, s + j), row);
@@ -129,12 +139,13 @@ HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, cons
   simd::CompensatedAdd(d, rest, sum, lost);
 }
 
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row, V& sum, V& lost) {
+template <class D, class Meanwhile, class V = hn::Vec<D>>
+HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row,
+                                   const Meanwhile& meanwhile, V& sum, V& lost) {
   if (HWY_LIKELY(row.kind == Exponents::kScaled)) {
-    ExponentialsAndSum<Exponents::kScaled>(d, s, p, n, row, sum, lost);
+    ExponentialsAndSum<Exponents::kScaled>(d, s, p, n, row, meanwhile, sum, lost);
   } else {
-    ExponentialsAndSum<Exponents::kClamped>(d, s, p, n, row, sum, lost);
+    ExponentialsAndSum<Exponents::kClamped>(d, s, p, n, row, meanwhile, sum, lost);
   }
 }
 

@@ -118,9 +118,9 @@ HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
     float* sums = args.row_sums + r * kSumVectors * N;
     V sum = hn::Load(d, sums), lost = hn::Load(d, sums + N);
     if (ATTEND_HAS_SCALEF && scale == 1.0f && IsZero(*m)) {
-      ExponentialsAndSum<Exponents::kDirect>(d, scores, scores, len, RowExponent{}, sum, lost);
+      ExponentialsAndSum<Exponents::kDirect>(d, scores, scores, len, RowExponent{}, DoNothing(), sum, lost);
     } else {
-      ExponentialsAndSum(d, scores, scores, len, ExponentOfRow(scale, inverse_scale, *m), sum, lost);
+      ExponentialsAndSum(d, scores, scores, len, ExponentOfRow(scale, inverse_scale, *m), DoNothing(), sum, lost);
     }
     hn::Store(sum, d, sums);
     hn::Store(lost, d, sums + N);
