@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace attend::detail {
-namespace {
 
 kernels::RowsAhead rows_from(const Rows<const float>& rows, std::int64_t b, std::int64_t h, std::int64_t first,
                              std::int64_t last, std::int64_t size) {
@@ -11,8 +10,6 @@ kernels::RowsAhead rows_from(const Rows<const float>& rows, std::int64_t b, std:
   return {rows.at(b, h, first), rows.row_stride, static_cast<std::size_t>(last - first),
           static_cast<std::size_t>(size)};
 }
-
-}  // namespace
 
 void ExpectedRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end) {
   const auto group = static_cast<std::int64_t>(plan_.group_queries);
@@ -23,14 +20,15 @@ void ExpectedRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::
   rows_[1] = rows_from(job_.queries, b, h, next, std::min(end, next + group), plan_.score_size);
 }
 
-void ExpectedRows::goes_on_with(std::size_t item) {
+void ExpectedRows::goes_on_with(std::size_t item, std::size_t most_keys) {
   // An additive score's keys are projected or prepared; what is packed already is not read again.
   if (plan_.layer->score == Score::kAdditive || job_.packed.value_panels != nullptr) return;
   const auto head = static_cast<std::int64_t>(item / (plan_.query_ranges * job_.num_chunks()));
   if (head >= job_.batch * plan_.num_kv_heads) return;
   const std::int64_t b = head / plan_.num_kv_heads, kv_head = head % plan_.num_kv_heads;
   const auto [begin, limit] = job_.chunk_range(b, item % job_.num_chunks());
-  const auto first = static_cast<std::int64_t>(begin), last = static_cast<std::int64_t>(limit);
+  const auto first = static_cast<std::int64_t>(begin);
+  const auto last = static_cast<std::int64_t>(std::min(limit, begin + most_keys));
   if (plan_.query_ranges == 1) {
     const auto group = std::min(job_.visible.num_queries(b), static_cast<std::int64_t>(plan_.group_queries));
     rows_[2] = rows_from(job_.queries, b, kv_head * plan_.group_heads(), 0, group, plan_.score_size);

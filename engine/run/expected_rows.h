@@ -13,14 +13,18 @@
 
 namespace attend::detail {
 
+// Rows first to last - 1 of a head.
+kernels::RowsAhead rows_from(const Rows<const float>& rows, std::int64_t b, std::int64_t h, std::int64_t first,
+                             std::int64_t last, std::int64_t size);
+
 class ExpectedRows {
  public:
   explicit ExpectedRows(const PoolJob& job) : job_(job), plan_(*job.plan) {}
 
   // A group of queries of a head begins with query m; the last one ends before `end`.
   void at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end);
-  // The worker probably goes on with this item, if there is such.
-  void goes_on_with(std::size_t item);
+  // The worker probably goes on with this item, if there is such, and begins with so many of its keys.
+  void goes_on_with(std::size_t item, std::size_t most_keys);
 
   // Rows to ask for now, or null.
   kernels::RowsAhead* next();

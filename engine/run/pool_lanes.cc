@@ -1,5 +1,6 @@
 // Few queries: the queries of all heads that share keys and values are the lanes of vectors (kernels/query_lanes.h).
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "engine/base/carver.h"
@@ -9,17 +10,18 @@
 namespace attend::detail {
 namespace {
 
-// From this many bytes of all heads on, what a head will want is asked for while the head before is at work. Fewer may
-// well be in or near the core's own cache, where asking costs up to a tenth. Per head, Cascade Lake server: of the 512
-// of dot/b64_h8_m32_n32_d64, 17 MB, 4.2 us instead of 5.2; of half of them the same time; of the 32 of
-// dot/b4_h8_m16_n1024_d64, as large together, 55 us instead of 65; of 16 that have 2 MB each, 250 instead of 315.
+// From this many bytes of all heads on, a step asks for what the next one wants, and the last of a head for what the
+// next head begins with. Fewer may well be in or near the core's own cache, where asking costs up to a tenth. Per head,
+// Cascade Lake server: of the 512 of dot/b64_h8_m32_n32_d64, 17 MB, 4.2 us instead of 5.2; of half of them the same
+// time; of the 32 of dot/b4_h8_m16_n1024_d64, as large together, 52 us instead of 65 (57 where all of the next head is
+// asked for); of 16 that have 2 MB each, 250 instead of 315 (300).
 constexpr std::size_t kBytesToAskFor = std::size_t{8} << 20;
 
 // The queries of one entry that share a key-value head, against all their keys or one chunk of them.
 class Lanes {
  public:
   Lanes(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
-        std::byte* worker, std::span<kernels::RowsAhead> ahead)
+        std::byte* worker, std::span<kernels::RowsAhead> next_head)
       : job_(job),
         plan_(*job.plan),
         kernels_(plan_.kernels->query_lanes),
@@ -41,7 +43,7 @@ class Lanes {
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         scores_(part<float>(worker, plan_.layout.scores)),
         step_max_(part<float>(worker, plan_.layout.step_max)),
-        ahead_(ahead) {}
+        next_head_(next_head) {}
 
   void pool(std::size_t chunk) {
     const std::size_t longest = count_keys();
@@ -52,7 +54,7 @@ class Lanes {
     float* step_max = step_max_;
     for (std::size_t first = begin_; first < longest; first += plan_.tile_keys, step_max += num_lanes_) {
       const std::size_t count = std::min(plan_.tile_keys, longest - first);
-      step(first, count);
+      step(first, count, std::min(plan_.tile_keys, longest - first - count));
       if (!weighs) continue;
       leave_weights(first, count, is_last() && is_one_step);
       std::copy_n(max_, num_lanes_, step_max);
@@ -103,7 +105,16 @@ class Lanes {
                    .packed = queries_});
   }
 
-  void step(std::size_t first, std::size_t count) {
+  // What to ask for during a step behind which count keys follow at `first`: those, or what the next head begins with.
+  std::span<kernels::RowsAhead> ahead(std::size_t first, std::size_t count) {
+    if (next_head_.empty() || count == 0) return next_head_;
+    const auto from = static_cast<std::int64_t>(first), to = static_cast<std::int64_t>(first + count);
+    next_step_ = {rows_from(job_.keys, b_, kv_head_, from, to, plan_.score_size),
+                  rows_from(job_.values, b_, kv_head_, from, to, plan_.head_value_size)};
+    return next_step_;
+  }
+
+  void step(std::size_t first, std::size_t count, std::size_t next_count) {
     const std::size_t shortest = lens_within(first, count);
     kernels_.step({.queries = queries_,
                    .num_lanes = num_lanes_,
@@ -122,7 +133,7 @@ class Lanes {
                    .lane_sum = sum_,
                    .lane_lost = lost_,
                    .accumulators = accumulators_,
-                   .ahead = ahead_});
+                   .ahead = ahead(first + count, next_count)});
   }
 
   // What a step leaves of its keys lies as accumulators do, key by key, lane by lane: this takes both to their rows.
@@ -196,7 +207,8 @@ class Lanes {
   std::int32_t* const tile_lens_;
   float* const scores_;
   float* const step_max_;
-  const std::span<kernels::RowsAhead> ahead_;
+  const std::span<kernels::RowsAhead> next_head_;  // what it begins with; none: nothing is to be asked for
+  std::array<kernels::RowsAhead, 2> next_step_;
 };
 
 }  // namespace
@@ -219,7 +231,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   std::span<kernels::RowsAhead> ahead;
   if (job.num_bytes() >= kBytesToAskFor) {
     expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
-    expected.goes_on_with(item.next);
+    expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();
   }
   Lanes(job, b, kv_head, begin, limit, worker, ahead).pool(chunk);

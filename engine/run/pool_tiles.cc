@@ -426,7 +426,7 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
     if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
   }
   ExpectedRows expected(job);
-  expected.goes_on_with(item.next);
+  expected.goes_on_with(item.next, plan.key_capacity);
   for (std::int64_t head = first_head; head < last_head; ++head) {
     const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
     const auto [begin, limit] = job.chunk_range(b, chunk);
