@@ -110,9 +110,10 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
   // only those that come next: rows some power of two apart share few sets and would not stay. Of keys, one line of
   // every row while the line before is at work; of values, those of 8 keys further down, both where rows do not begin
   // with a line. Losers, times relative to this with 16 queries, 1024 keys, 512 apart, rows 16 bytes off a line (as
-  // malloc has them, dot/b4_h8_m16_n1024_d64): lines of the next rows into L2 instead, 1.17; the rows of the next step
-  // into L2 as well, a line per multiplication, 1.07; copying rows side by side, in bulk or while sums run, 1.1
-  // to 1.35.
+  // malloc has them, dot/b4_h8_m16_n1024_d64 from L3): lines of the next rows into L2 instead, 1.17; the rows of the
+  // next step into L2 as well, a line per multiplication, 1.07, which is what p.ahead does where they come from memory;
+  // copying rows side by side, in bulk or while sums run, 1.1 to 1.35. Four terms of p.ahead a turn: 1.1, g++ 12 moves
+  // registers.
   LinesAhead lines(p.ahead, b);
   if constexpr (kValues) {
     for (; k < common; ++k) {

@@ -4,18 +4,23 @@
 #include <span>
 
 #include "engine/base/carver.h"
+#include "engine/kernels/machine_speed.h"
 #include "engine/run/expected_rows.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
 namespace {
 
-// From this many bytes of all heads on, a step asks for what the next one wants, and the last of a head for what the
-// next head begins with. Fewer may well be in or near the core's own cache, where asking costs up to a tenth. Per head,
-// Cascade Lake server: of the 512 of dot/b64_h8_m32_n32_d64, 17 MB, 4.2 us instead of 5.2; of half of them the same
-// time; of the 32 of dot/b4_h8_m16_n1024_d64, as large together, 52 us instead of 65 (57 where all of the next head is
-// asked for); of 16 that have 2 MB each, 250 instead of 315 (300).
-constexpr std::size_t kBytesToAskFor = std::size_t{8} << 20;
+// Whether a step is to ask for what the next one wants, and the last of a head for what the next head begins with:
+// where all heads together are too large for a fair share of L3. Smaller ones are in or near the core's own cache,
+// where asking costs up to a tenth. Per head, Cascade Lake server with 36 MB of L3: of the 512 of
+// dot/b64_h8_m32_n32_d64, 17 MB, 4.2 us instead of 5.2; of half of them the same time; of the 32 of
+// dot/b4_h8_m16_n1024_d64, as large together, 52 us instead of 65 (57 where all of the next head is asked for); of 16
+// that have 2 MB each, 250 instead of 315 (300).
+bool come_from_memory(const PoolJob& job) {
+  constexpr std::size_t kLeast = std::size_t{8} << 20;
+  return job.num_bytes() >= std::max(kLeast, kernels::cache_bytes(3) / 4);
+}
 
 // The queries of one entry that share a key-value head, against all their keys or one chunk of them.
 class Lanes {
@@ -229,7 +234,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   if (begin >= limit || computed == 0) return;
   ExpectedRows expected(job);
   std::span<kernels::RowsAhead> ahead;
-  if (job.num_bytes() >= kBytesToAskFor) {
+  if (come_from_memory(job)) {
     expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
     expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();
