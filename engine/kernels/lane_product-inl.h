@@ -208,12 +208,16 @@ HWY_INLINE void MultiplyColumns(D d, const LaneProduct& p) {
   }
 }
 
+// With 16 registers a term is half as many sums, so that asking takes twice its part: dot/b4_h8_m16_n1024_d64 1.3 as
+// long on AVX2, 1.1 on SSE4.
+static constexpr bool kLanesAskAhead = kVectorsPerPanel > 2;
+
 template <bool kValues, class D>
 HWY_INLINE void MultiplyLanes(D d, const LaneProduct& p) {
-  if (p.ahead.empty()) {
+  if (!kLanesAskAhead || p.ahead.empty()) {
     MultiplyColumns<kValues, false>(d, p);
   } else {
-    MultiplyColumns<kValues, true>(d, p);
+    MultiplyColumns<kValues, kLanesAskAhead>(d, p);
   }
 }
 

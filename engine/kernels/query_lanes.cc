@@ -19,7 +19,7 @@ void Pack(const PackLanesArgs& args) { PackLanes(hn::ScalableTag<float>(), args)
 void Step(const LanesArgs& args) { LanesStep(hn::ScalableTag<float>(), args); }
 void Leave(const LeaveLanesArgs& args) { LeaveLanes(hn::ScalableTag<float>(), args); }
 
-QueryLanesKernels Kernels() { return {hn::Lanes(hn::ScalableTag<float>()), &Pack, &Step, &Leave}; }
+QueryLanesKernels Kernels() { return {hn::Lanes(hn::ScalableTag<float>()), kLanesAskAhead, &Pack, &Step, &Leave}; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

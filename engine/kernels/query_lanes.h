@@ -73,6 +73,7 @@ struct LeaveLanesArgs {
 
 struct QueryLanesKernels {
   std::size_t lanes;  // of a vector
+  bool asks_ahead;    // whether step heeds LanesArgs::ahead
   void (*pack)(const PackLanesArgs&);
   void (*step)(const LanesArgs&);
   void (*leave)(const LeaveLanesArgs&);

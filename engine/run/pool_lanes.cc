@@ -234,7 +234,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   if (begin >= limit || computed == 0) return;
   ExpectedRows expected(job);
   std::span<kernels::RowsAhead> ahead;
-  if (come_from_memory(job)) {
+  if (plan.kernels->query_lanes.asks_ahead && come_from_memory(job)) {
     expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
     expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();
