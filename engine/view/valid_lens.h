@@ -54,6 +54,9 @@ class VisibleKeys {
     return static_cast<std::int32_t>(len);
   }
 
+  // Whether all queries of an entry see as many.
+  bool is_uniform() const { return !causal_ && (lens_.empty() || lens_.rank() == 1); }
+
   // Queries of entry b that are computed, the first ones: all, or those within its valid length.
   std::int64_t num_queries(std::int64_t b) const {
     return skips_ ? std::min<std::int64_t>(num_queries_, *lens_.at(b)) : num_queries_;
