@@ -2,12 +2,15 @@
 // n keys of size d; heads side by side in rows of 512 numbers, as in (B, N, H * D), so that no head's rows are
 // adjacent. One head's time and FLOPs, 4 q n d. `_l3`: 32 heads of 1024 keys, one after another, 16 MiB of keys and
 // values each.
-// `_causal`: query i sees keys 0 to i.
+// `_l3` with 32 keys: 512 heads, as much in all. `_causal`: query i sees keys 0 to i. `_ahead`: asks for what the next
+// step or head reads, as the engine does where heads come from memory; what that costs where they do not is the
+// difference to the same case without, on targets that ask.
 #include "engine/kernels/query_lanes.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,14 +29,19 @@ struct LanesCase {
   std::size_t step;     // keys of a step
   std::size_t batches;  // of row / size heads each
   bool causal;
+  bool ahead = false;
 };
 constexpr std::size_t kRow = 512;
 constexpr LanesCase kLanesCases[] = {
     {"q8_n8_d8", 8, 8, 8, 8, 1, false},
     {"q32_n32_d64", 32, 32, 64, 32, 1, false},
+    {"q32_n32_d64_ahead", 32, 32, 64, 32, 1, false, true},
+    {"q32_n32_d64_l3", 32, 32, 64, 32, 64, false},
+    {"q32_n32_d64_l3_ahead", 32, 32, 64, 32, 64, false, true},
     {"q32_n32_d64_causal", 32, 32, 64, 32, 1, true},
     {"q16_n1024_d64", 16, 1024, 64, 128, 0, false},
     {"q16_n1024_d64_l3", 16, 1024, 64, 128, 4, false},
+    {"q16_n1024_d64_l3_ahead", 16, 1024, 64, 128, 4, false, true},
     {"q8_n512_d64", 8, 512, 64, 128, 0, false},
     {"q32_n512_d64", 32, 512, 64, 128, 0, false},
     {"q48_n512_d64", 48, 512, 64, 128, 0, false},
@@ -73,6 +81,18 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
           lens[i] = i < c.queries ? static_cast<std::int32_t>(len) : 0;
         }
         const std::size_t row = (batch * c.keys + first) * kRow + column;
+        const bool is_last = first + c.step >= c.keys;
+        const std::size_t next = is_last ? (item + 1) % (batches * heads) : item;
+        const std::size_t next_row = is_last ? 0 : first + c.step;
+        const auto rows_ahead = [&](const AlignedFloats& from, std::size_t per_batch, std::size_t begin,
+                                    std::size_t n) {
+          return kernels::RowsAhead{from.data() + (next / heads * per_batch + begin) * kRow + next % heads * c.size,
+                                    stride, n, c.size};
+        };
+        kernels::RowsAhead ahead[] = {rows_ahead(output, c.queries, 0, is_last ? c.queries : 0),
+                                      rows_ahead(queries, c.queries, 0, is_last ? c.queries : 0),
+                                      rows_ahead(keys, c.keys, next_row, std::min(c.step, c.keys - next_row)),
+                                      rows_ahead(values, c.keys, next_row, std::min(c.step, c.keys - next_row))};
         kernels.step({.queries = packed.data(),
                       .num_lanes = L,
                       .size = c.size,
@@ -89,7 +109,8 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .lane_max = sums.data(),
                       .lane_sum = sums.data() + L,
                       .lane_lost = sums.data() + 2 * L,
-                      .accumulators = o.data()});
+                      .accumulators = o.data(),
+                      .ahead = c.ahead ? std::span<kernels::RowsAhead>(ahead) : std::span<kernels::RowsAhead>()});
       }
       kernels.leave({.accumulators = o.data(),
                      .lane_sum = sums.data() + L,

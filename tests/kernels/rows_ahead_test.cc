@@ -1,0 +1,60 @@
+// Which rows are asked for, and what is left of them: that lines arrive is for benchmarks to show
+// (query_lanes/*_ahead).
+#include "engine/kernels/rows_ahead.h"
+
+#include <cstddef>
+
+#include <doctest/doctest.h>
+
+namespace attend::tests {
+
+using kernels::LinesAhead;
+using kernels::RowsAhead;
+
+TEST_CASE("rows ahead: whole rows, until none is left") {
+  float memory[64];
+  RowsAhead rows{.next = memory, .stride = 20, .num_rows = 3, .size = 17};
+  rows.fetch(2);
+  CHECK(rows.num_rows == 1);
+  CHECK(rows.next == memory + 40);
+  rows.fetch(5);
+  CHECK(rows.num_rows == 0);
+  rows.fetch(1);
+  CHECK(rows.num_rows == 0);
+}
+
+TEST_CASE("lines ahead: line by line from the first that has rows; a row that is begun stays") {
+  float memory[256];
+  // 1, 2 and 3 lines a row.
+  for (const std::size_t size : {1u, 16u, 17u, 32u, 48u}) {
+    const std::size_t lines = (size + 15) / 16;
+    RowsAhead all[] = {{}, {.next = memory, .stride = 50, .num_rows = 4, .size = size}, {.num_rows = 1, .size = 1}};
+    LinesAhead first(all, memory);
+    for (std::size_t i = 0; i < 2 * lines; ++i) first.fetch();
+    if (lines > 1) first.fetch();
+    first.stop();
+    CHECK(all[1].num_rows == 2);
+    CHECK(all[1].next == memory + 100);
+    LinesAhead rest(all, memory);
+    for (std::size_t i = 0; i < 2 * lines + 5; ++i) rest.fetch();  // past the last
+    rest.stop();
+    CHECK(all[1].num_rows == 0);
+    CHECK(all[2].num_rows == 1);
+    LinesAhead other(all, memory);
+    other.fetch();
+    other.stop();
+    CHECK(all[2].num_rows == 0);
+  }
+}
+
+TEST_CASE("lines ahead: nothing to ask for") {
+  const float line = 0.0f;
+  LinesAhead lines({}, &line);
+  for (int i = 0; i < 3; ++i) lines.fetch();
+  lines.stop();
+  RowsAhead none[2];
+  LinesAhead(none, &line).stop();
+  CHECK(none[0].num_rows + none[1].num_rows == 0);
+}
+
+}  // namespace attend::tests
