@@ -30,10 +30,11 @@ namespace simd = attend::HWY_NAMESPACE;
 // Rows that follow each other, or nearly. They are prefetched 8 rows ahead, which is 4 KiB for size 128. Of rows with
 // other heads' between them, the hardware follows several at a time if the caller walks head after head; with strides
 // of 4 KiB all of these lie in the same sets of L1. Keys are asked for 4 rows ahead, into L1; values 8 rows ahead, into
-// L2, which from L3 is as good as nothing ahead and from memory a seventh faster (dot/b1_h32_kv8_m1_n4096_d128, Cascade
-// Lake, which has 36 MB of L3: 11.4 GB/s instead of 9.8, of 12 that memory gives; keys into L2 as well, no more, and 9
-// % less from L3). 4 rows, size 128, from L3, GB/s with none, 4, 8, 16 rows ahead, all into L1
-// (few_rows/decode_*_block16/AVX3, Emerald Rapids; 28.2 is all there is):
+// L2: few_rows/decode_bnhd_r4_n4096_d128_block16/AVX3, 34 MB, on a Cascade Lake server with 36 MB of L3, 2.3 ms instead
+// of 2.8; keys into L2 as well, 2.6.
+//
+// 4 rows, size 128, from L3, GB/s with none, 4, 8, 16 rows ahead, all into L1 (few_rows/decode_*_block16/AVX3, Emerald
+// Rapids; 28.2 is all there is):
 //     dots  (B, H, N, D)   17.6  25.4  26.6  26.0       (B, N, H * D)   22.1  25.9  22.1  21.1
 //     pool  (B, H, N, D)   23.3  25.6  26.8  26.7       (B, N, H * D)   26.3  25.0  24.1  22.3
 HWY_INLINE bool IsDense(std::ptrdiff_t stride, std::size_t size) {
@@ -224,7 +225,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
   V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
   const auto load = [&]() HWY_ATTR {
     if (is_dense) {
-      for (std::size_t i = 0; i < kVectors; ++i) __builtin_prefetch(value + ahead + i * lanes, 0, 3);
+      for (std::size_t i = 0; i < kVectors; ++i) hwy::Prefetch(value + ahead + i * lanes);
     } else {
       for (std::size_t i = 0; i < kVectors; ++i) __builtin_prefetch(value + ahead + i * lanes, 0, 2);
     }

@@ -48,8 +48,8 @@ HWY_INLINE void ScaleRow(D d, float* HWY_RESTRICT row, size_t n, float factor) {
 
 // The row that comes next. Its scores, as far as they are valid, and its place in the output are asked for while the
 // powers of the present row are computed, the one pass in which memory has time, and while its zeros are written.
-// masked_softmax/r4096_n1024 and _lens on AVX3, Cascade Lake, 32 MB: 3.1 -> 2.0 ms and 2.7 -> 1.7. Rows of 4096 gain a
-// fifth, of 65536 nothing. In the pass that scales, 3.1 -> 2.7; into L2, 2.25; without its place in the output, 2.6.
+// masked_softmax/r4096_n1024 and _lens on AVX3, Cascade Lake, 32 MB: 3.1 -> 2.0 ms and 2.7 -> 1.7. In the pass that
+// scales instead, 2.7; into L2, 2.25; the scores alone and the output in the pass that scales, 2.6.
 struct NextRow {
   const float* input;
   size_t len;
@@ -101,9 +101,9 @@ HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p, co
   return sum == 0.0 ? 0.0f : static_cast<float>(1.0 / sum);
 }
 
-// Streaming stores lost, past the caches from a buffer that held the row: 1.68 ms instead of 1.51 for
-// masked_softmax/r4096_n1024 (1.86 with the next row's input fetched ahead). The copy alone takes 1.23 ms, by streaming
-// stores 1.00: but they come in bursts here, between passes that wait for nothing.
+// Streaming stores lost before the next row was asked for (Emerald Rapids), past the caches from a buffer that held the
+// row: 1.68 ms instead of 1.51 for masked_softmax/r4096_n1024 (1.86 with the next row's input fetched ahead). The copy
+// alone takes 1.23 ms, by streaming stores 1.00: but they come in bursts here, between passes that wait for nothing.
 template <class D>
 HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
   if (args.num_columns == 0) return;  // there may be no memory

@@ -12,11 +12,9 @@ namespace attend::detail {
 namespace {
 
 // Whether a step is to ask for what the next one wants, and the last of a head for what the next head begins with:
-// where all heads together are too large for a fair share of L3. Smaller ones are in or near the core's own cache,
-// where asking costs up to a tenth. Per head, Cascade Lake server with 36 MB of L3: of the 512 of
-// dot/b64_h8_m32_n32_d64, 17 MB, 4.2 us instead of 5.2; of half of them the same time; of the 32 of
-// dot/b4_h8_m16_n1024_d64, as large together, 52 us instead of 65 (57 where all of the next head is asked for); of 16
-// that have 2 MB each, 250 instead of 315 (300).
+// where all heads together are too large for a fair share of L3. Per head, AVX3 on a Cascade Lake server with 36 MB of
+// it, query_lanes/*_ahead beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66
+// instead of 79; but 3.9 instead of 3.7 for heads that are in the core's own cache.
 bool come_from_memory(const PoolJob& job) {
   constexpr std::size_t kLeast = std::size_t{8} << 20;
   return job.num_bytes() >= std::max(kLeast, kernels::cache_bytes(3) / 4);
