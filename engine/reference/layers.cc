@@ -77,9 +77,10 @@ Result dot(const DotOptions& options, const Inputs& inputs, const Mask& mask) {
   const std::int64_t size = problem.queries.size(-1);
   const double scale = options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(size));
   const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
+    const std::int64_t g = kv_head(problem, h);
     double sum = 0;
     for (std::int64_t d = 0; d < size; ++d) {
-      sum += element(problem.queries, b, h, m, d) * element(problem.keys, b, kv_head(problem, h), n, d);
+      sum += element(problem.queries, b, h, m, d) * element(problem.keys, b, g, n, d);
     }
     return scale * sum;
   };
@@ -104,10 +105,10 @@ Result gaussian(const GaussianOptions& options, const Inputs& inputs, const Mask
   const Problem problem(inputs, mask);
   const double sigma = options.sigma;
   const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
+    const std::int64_t g = kv_head(problem, h);
     double sum = 0;
     for (std::int64_t d = 0; d < problem.queries.size(-1); ++d) {
-      const double difference =
-          element(problem.queries, b, h, m, d) - element(problem.keys, b, kv_head(problem, h), n, d);
+      const double difference = element(problem.queries, b, h, m, d) - element(problem.keys, b, g, n, d);
       sum += difference * difference;
     }
     return -sum / (2 * sigma * sigma);

@@ -68,9 +68,17 @@ Result pool(const Problem& problem, std::int64_t num_heads, std::int64_t value_s
   result.attention_weights.assign(static_cast<std::size_t>(num_rows * problem.num_keys), 0.0);
   double* output = result.output.data();
   double* weights = result.attention_weights.data();
-  std::vector<double> row;
+  std::vector<double> row, values;
   for (std::int64_t b = 0; b < problem.batch; ++b) {
+    const std::int64_t visible = problem.visible_keys(b);
     for (std::int64_t h = 0; h < num_heads; ++h) {
+      values.clear();
+      for (std::int64_t n = 0; n < visible; ++n) {
+        for (std::int64_t column = 0; column < value_size; ++column) {
+          values.push_back(value(b, h, n, column));
+          result.max_abs_value = larger_magnitude(result.max_abs_value, values.back());
+        }
+      }
       for (std::int64_t m = 0; m < problem.num_queries; ++m, output += value_size, weights += problem.num_keys) {
         const std::int64_t len = problem.valid_len(b, m);
         row.resize(static_cast<std::size_t>(len));
@@ -84,14 +92,9 @@ Result pool(const Problem& problem, std::int64_t num_heads, std::int64_t value_s
         if (std::all_of(row.begin(), row.end(), [](double p) { return p == 0; })) continue;
         for (std::int64_t n = 0; n < len; ++n) {
           for (std::int64_t column = 0; column < value_size; ++column) {
-            output[column] += row[static_cast<std::size_t>(n)] * value(b, h, n, column);
+            output[column] +=
+                row[static_cast<std::size_t>(n)] * values[static_cast<std::size_t>(n * value_size + column)];
           }
-        }
-      }
-      const std::int64_t visible = problem.visible_keys(b);
-      for (std::int64_t n = 0; n < visible; ++n) {
-        for (std::int64_t column = 0; column < value_size; ++column) {
-          result.max_abs_value = larger_magnitude(result.max_abs_value, value(b, h, n, column));
         }
       }
     }
