@@ -83,7 +83,7 @@ TEST_CASE("few_rows dots: any number of rows and keys, any size, exactly") {
           magnitude += std::abs(product);
         }
         const double error = std::abs(p.scores[i] - truth) / (2e-7 * (0.1 * magnitude + std::abs(truth) + 1e-30));
-        wrong += error <= 4 ? 0u : 1u;
+        wrong += error <= 8 ? 0u : 1u;  // terms that cancel: up to three roundings of all they sum to in magnitude
         worst = std::max(worst, error);
       }
       INFO(rows, " rows, ", keys, " keys, size ", size);

@@ -26,10 +26,22 @@ class Random {
 
   double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
   float uniform(float low, float high) { return low + (high - low) * static_cast<float>(unit()); }
-  // Box and Muller 1958.
+  // Marsaglia and Bray 1964, two at a time: a logarithm and a root for two numbers, which where an emulator runs the
+  // tests is much of their time.
   float normal() {
-    const double radius = std::sqrt(-2 * std::log(1 - unit()));
-    return static_cast<float>(radius * std::cos(6.283185307179586 * unit()));
+    if (has_spare_) {
+      has_spare_ = false;
+      return spare_;
+    }
+    for (;;) {
+      const double x = 2 * unit() - 1, y = 2 * unit() - 1;
+      const double s = std::fma(x, x, y * y);  // as compilers may do or not
+      if (s >= 1 || s == 0) continue;
+      const double factor = std::sqrt(-2 * std::log(s) / s);
+      spare_ = static_cast<float>(factor * y);
+      has_spare_ = true;
+      return static_cast<float>(factor * x);
+    }
   }
   // low <= result <= high
   std::int64_t integer(std::int64_t low, std::int64_t high) {
@@ -76,6 +88,8 @@ class Random {
   }
 
   std::uint64_t state_;
+  bool has_spare_ = false;
+  float spare_ = 0.0f;
 };
 
 }  // namespace attend::tests
