@@ -11,11 +11,11 @@ processors that qemu-user emulates:
     NEON and one lane   on a Cortex-A53, which has no SVE
     SVE                 on an A64FX, which has no SVE2, with vectors of 128, 256 and 512 bits
     SVE2                on all that qemu knows, with the same vectors
-Installs what is missing (as root or through sudo; else it says what to install). What it shows is that results are
-right, at the edges of memory too. Speed is not to be had from an emulator.
+As many at a time as there are cores. Installs what is missing (as root or through sudo; else it says what to install).
+What it shows is that results are right, at the edges of memory too. Speed is not to be had from an emulator.
 
-  --quick            only the tests of kernels and of the contract, on NEON and on SVE2 with vectors of 256 bits, at the
-                     same time: what CI runs
+  --quick            only the tests of kernels and of the contract, on NEON and on SVE2 with vectors of 256 bits: what
+                     CI runs
   --vector-bits N    SVE with vectors of N bits only: 128, 256 or 512; 1024 or 2048 for SVE2; may be repeated
   --onednn           with oneDNN, in build/aarch64-onednn. Without the Arm Compute Library, which Debian's has not, it
                      offers its reference implementation only, and the engine takes its own product anyway.
@@ -66,26 +66,22 @@ unpack_onednn() {
 
 tests=$root/build/$preset/tests/attend_tests
 
-# emulate CPU PATTERN: the tests that are run per target, for those targets of a CPU that match. None is an error.
-emulate() {
-  local cpu=$1 targets
-  mapfile -t targets < <(QEMU_CPU=$cpu qemu-aarch64 "$tests" --count | sed -n 's/^targets under test: //p' |
-    tr ' ' '\n' | grep -xE "$2")
-  if ((${#targets[@]} == 0)); then
-    echo "test-aarch64.sh: no target of $cpu matches $2" >&2
-    return 1
-  fi
-  say "testing preset $preset on $cpu: ${targets[*]}"
-  run_ctest "$cpu" "${targets[@]}"
+# What knows of instruction sets, and of that the kernels and the contract.
+per_target='--source-file-exclude=*/tests/tools/*,*/tests/doors_test.cc'
+kernels='--source-file=*/tests/kernels/*,*/tests/simd/*,*/tests/contract*'
+
+# targets_of CPU PATTERN: "CPU TARGET" for those targets of a CPU that match, a line each. None is an error.
+targets_of() {
+  QEMU_CPU=$1 qemu-aarch64 "$tests" --count | sed -n 's/^targets under test: //p' | tr ' ' '\n' |
+    grep -xE "$2" | sed "s/^/$1 /" || { echo "test-aarch64.sh: no target of $1 matches $2" >&2; return 1; }
 }
 
-# emulate_kernels CPU TARGET: the tests of kernels and of the contract.
-emulate_kernels() {
-  local cpu=$1 target=$2 log
-  log=$root/build/$preset/tests-${cpu//[^a-z0-9]/-}.log
-  if QEMU_CPU=$cpu ATTEND_TARGET=$target qemu-aarch64 "$tests" \
-    "--source-file=*/tests/kernels/*,*/tests/simd/*,*/tests/contract*" >"$log" 2>&1; then
-    say "$target on $cpu"
+# emulate FILTER CPU TARGET: the tests that the filter leaves. What they print is shown at their end.
+emulate() {
+  local filter=$1 cpu=$2 target=$3 start=$SECONDS log
+  log=$root/build/$preset/tests-${cpu//[^a-z0-9]/-}-$target.log
+  if QEMU_CPU=$cpu ATTEND_TARGET=$target qemu-aarch64 "$tests" "$filter" >"$log" 2>&1; then
+    say "$target on $cpu passed in $(((SECONDS - start + 59) / 60)) min"
     tail -n 3 "$log"
   else
     say "$target on $cpu failed: $log"
@@ -94,38 +90,35 @@ emulate_kernels() {
   fi
 }
 
-# test_kernels: NEON and SVE2, side by side.
+# emulate_all FILTER: for every line "CPU TARGET" of the input, as many at a time as there are cores.
+emulate_all() {
+  export -f emulate say
+  export root preset tests
+  xargs -P "$jobs" -L 1 bash -c 'emulate "$@"' emulate "$1"
+}
+
 test_kernels() {
-  local bits job running=() failed=0
+  local bits
   say "testing the kernels of preset $preset on NEON and SVE2"
-  emulate_kernels cortex-a53 NEON &
-  running+=($!)
-  for bits in "${all_bits[@]}"; do
-    emulate_kernels "max,sve-default-vector-length=$((bits / 8))" SVE2 &
-    running+=($!)
-  done
-  for job in "${running[@]}"; do wait "$job" || failed=1; done
-  return "$failed"
+  {
+    echo cortex-a53 NEON
+    for bits in "${all_bits[@]}"; do echo "max,sve-default-vector-length=$((bits / 8)) SVE2"; done
+  } | emulate_all "$kernels"
 }
 
 test_all() {
-  local bits length
-  emulate cortex-a53 '.*'
+  local bits length targets
   say "testing preset $preset on cortex-a53: the command, embedding"
-  run_ctest cortex-a53 tools 'embed\..*'
+  (cd "$root" && QEMU_CPU=cortex-a53 ctest --preset "$preset" --no-tests=error -j "$jobs" -R '^(tools|embed\..*)$')
+  targets=$(targets_of cortex-a53 '.*')
   # Highway has kernels of their own for SVE of 256 bits and SVE2 of 128: they are among the targets then.
   for bits in "${all_bits[@]}"; do
     length=sve-default-vector-length=$((bits / 8))
-    if ((bits <= 512)); then emulate "a64fx,$length" 'SVE.*'; fi
-    emulate "max,$length" 'SVE2.*'
+    if ((bits <= 512)); then targets+=$'\n'$(targets_of "a64fx,$length" 'SVE.*'); fi
+    targets+=$'\n'$(targets_of "max,$length" 'SVE2.*')
   done
-}
-
-# run_ctest CPU NAME...: those tests of CTest.
-run_ctest() {
-  local cpu=$1 IFS='|'
-  shift
-  (cd "$root" && QEMU_CPU=$cpu ctest --preset "$preset" --no-tests=error -j "$jobs" -R "^($*)\$")
+  say "testing preset $preset, $jobs at a time:"$'\n'"$targets"
+  emulate_all "$per_target" <<<"$targets"
 }
 
 say "packages"
