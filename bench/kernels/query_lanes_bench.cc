@@ -56,7 +56,8 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
   const std::size_t L = (c.queries + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const AlignedFloats queries(batches * c.queries * kRow, 1), keys(batches * c.keys * kRow, 2);
   const AlignedFloats values(batches * c.keys * kRow, 3), output(batches * c.queries * kRow, 4);
-  const AlignedFloats packed(c.size * L), scores(c.step * L), o(c.size * L), sums(3 * L);
+  const std::size_t o_row = (c.size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+  const AlignedFloats packed(c.size * L), scores(c.step * L), o(c.queries * o_row), sums(3 * L);
   const AlignedFloats lens_memory(L);
   std::int32_t* lens = reinterpret_cast<std::int32_t*>(lens_memory.data());
   const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(kRow);
@@ -95,6 +96,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                                       rows_ahead(values, c.keys, next_row, std::min(c.step, c.keys - next_row))};
         kernels.step({.queries = packed.data(),
                       .num_lanes = L,
+                      .num_used = c.queries,
                       .size = c.size,
                       .value_size = c.size,
                       .keys = keys.data() + row,
@@ -112,13 +114,12 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .accumulators = o.data(),
                       .ahead = c.ahead ? std::span<kernels::RowsAhead>(ahead) : std::span<kernels::RowsAhead>()});
       }
-      kernels.leave({.accumulators = o.data(),
+      kernels.leave({.from = o.data(),
                      .lane_sum = sums.data() + L,
                      .lane_lost = sums.data() + 2 * L,
                      .num_heads = 1,
                      .num_queries = c.queries,
-                     .value_size = c.size,
-                     .num_lanes = L,
+                     .size = c.size,
                      .output = output.data() + batch * c.queries * kRow + column,
                      .head_stride = 0,
                      .row_stride = stride,

@@ -68,6 +68,27 @@ HWY_INLINE void LaneExps(D d, float* HWY_RESTRICT scores, std::size_t num_lanes,
   simd::CompensatedAdd(d, rest, sum, lost);
 }
 
+// A row of accumulators: whole vectors.
+template <class D>
+HWY_INLINE std::size_t LaneRowSize(D d, std::size_t value_size) {
+  return hwy::RoundUpTo(value_size, hn::Lanes(d));
+}
+
+// o of one vector of lanes times its lane of factor.
+template <class D>
+HWY_INLINE void ScaleRows(D d, const LanesArgs& args, std::size_t lane, hn::Vec<D> factor) {
+  HWY_ALIGN float factors[hn::MaxLanes(D())];
+  hn::Store(factor, d, factors);
+  const std::size_t row_size = LaneRowSize(d, args.value_size);
+  const std::size_t count = std::min(hn::Lanes(d), args.num_used - lane);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (factors[i] == 1.0f) continue;
+    float* HWY_RESTRICT o = args.accumulators + (lane + i) * row_size;
+    const hn::Vec<D> by = hn::Set(d, factors[i]);
+    for (std::size_t n = 0; n < row_size; n += hn::Lanes(d)) hn::Store(hn::Mul(hn::Load(d, o + n), by), d, o + n);
+  }
+}
+
 // The softmax of one vector of lanes: moves m if it must, rescales l and o by 2^(m - m'), and turns scores into p.
 template <class D>
 HWY_INLINE void LaneSoftmax(D d, const LanesArgs& args, std::size_t lane) {
@@ -99,8 +120,7 @@ HWY_INLINE void LaneSoftmax(D d, const LanesArgs& args, std::size_t lane) {
       const V factor = hn::IfThenElse(scaled, simd::Exp2(d, hn::Sub(before, m)), hn::Set(d, 1.0f));
       sum = hn::Mul(sum, factor);
       lost = hn::Mul(lost, factor);
-      float* HWY_RESTRICT o = args.accumulators + lane;
-      for (std::size_t n = 0; n < args.value_size; ++n, o += L) hn::Store(hn::Mul(hn::Load(d, o), factor), d, o);
+      ScaleRows(d, args, lane, factor);
     }
   }
 
@@ -112,42 +132,48 @@ HWY_INLINE void LaneSoftmax(D d, const LanesArgs& args, std::size_t lane) {
 }
 
 // A lane that has seen nothing.
-inline void BeginLanes(const LanesArgs& args) {
+template <class D>
+HWY_INLINE void BeginLanes(D d, const LanesArgs& args) {
   std::fill_n(args.lane_max, args.num_lanes, -std::numeric_limits<float>::infinity());
   std::fill_n(args.lane_sum, args.num_lanes, 0.0f);
   std::fill_n(args.lane_lost, args.num_lanes, 0.0f);
-  std::fill_n(args.accumulators, args.value_size * args.num_lanes, 0.0f);
+  std::fill_n(args.accumulators, args.num_used * LaneRowSize(d, args.value_size), 0.0f);
 }
 
 template <class D>
 void LanesStep(D d, const LanesArgs& args) {
   if (args.num_keys == 0) {
-    if (args.first) BeginLanes(args);
+    if (args.first) BeginLanes(d, args);
     return;
   }
-  MultiplyLanes<false>(d, {.a = args.keys,
-                           .a_stride = args.keys_stride,
-                           .num_rows = args.num_keys,
-                           .b = args.queries,
-                           .inner = args.size,
-                           .common = args.size,
-                           .lens = nullptr,
-                           .num_lanes = args.num_lanes,
-                           .c = args.scores,
-                           .add = false,
-                           .ahead = args.ahead});
-  for (std::size_t lane = 0; lane < args.num_lanes; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
-  MultiplyLanes<true>(d, {.a = args.values,
-                          .a_stride = args.values_stride,
-                          .num_rows = args.value_size,
-                          .b = args.scores,
-                          .inner = args.num_keys,
-                          .common = args.shortest,
-                          .lens = args.lens,
-                          .num_lanes = args.num_lanes,
-                          .c = args.accumulators,
-                          .add = !args.first,
-                          .ahead = args.ahead});
+  const std::size_t L = args.num_lanes;
+  MultiplyKeys(d, {.a = args.keys,
+                   .a_stride = args.keys_stride,
+                   .num_rows = args.num_keys,
+                   .b = args.queries,
+                   .b_stride = static_cast<std::ptrdiff_t>(L),
+                   .num_columns = L,
+                   .inner = args.size,
+                   .common = args.size,
+                   .lens = nullptr,
+                   .c = args.scores,
+                   .c_stride = L,
+                   .add = false,
+                   .ahead = args.ahead});
+  for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
+  MultiplyValues(d, {.a = args.scores,
+                     .a_stride = static_cast<std::ptrdiff_t>(L),
+                     .num_rows = args.num_used,
+                     .b = args.values,
+                     .b_stride = args.values_stride,
+                     .num_columns = args.value_size,
+                     .inner = args.num_keys,
+                     .common = args.shortest,
+                     .lens = args.lens,
+                     .c = args.accumulators,
+                     .c_stride = LaneRowSize(d, args.value_size),
+                     .add = !args.first,
+                     .ahead = args.ahead});
 }
 
 // rows[i] = the row of lane + i, for count lanes.
@@ -227,7 +253,6 @@ struct StoreToRows {
   template <class D>
   HWY_INLINE void operator()(hn::Vec<D> v, D d, float* /*to*/) const {
     const hn::Vec<D> f = hn::Set(d, factors[*lane]);
-    // o may be NaN where l is 0: p = 0 of an infinite value.
     v = hn::IfThenZeroElse(hn::Eq(f, hn::Zero(d)), hn::Mul(v, f));
     if (left == hn::Lanes(d)) {
       hn::StoreU(v, d, rows[*lane] + n);
@@ -239,8 +264,16 @@ struct StoreToRows {
 };
 #endif
 
-// The way back. 1 / l once per lane and a product per element: a division of 16 lanes takes as long as 16 products,
-// 2000 cycles of the 7000 of a head of 32 queries, 32 keys and size 64. It costs a rounding more.
+// 1 / l of a vector of lanes, 0 where l is 0; 1 if nothing is to be divided. Once per lane, and a product per element:
+// a division of 16 lanes takes as long as 16 products. It costs a rounding more.
+template <class D>
+HWY_INLINE hn::Vec<D> LaneFactors(D d, const LeaveLanesArgs& args, std::size_t lane) {
+  const hn::Vec<D> one = hn::Set(d, 1.0f);
+  if (!args.divide) return one;
+  const hn::Vec<D> sum = hn::Sub(hn::Load(d, args.lane_sum + lane), hn::Load(d, args.lane_lost + lane));
+  return hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(one, sum));
+}
+
 template <class D>
 void LeaveLanes(D d, const LeaveLanesArgs& args) {
   using V = hn::Vec<D>;
@@ -248,20 +281,45 @@ void LeaveLanes(D d, const LeaveLanesArgs& args) {
   constexpr std::size_t kMostLanes = hn::MaxLanes(D());
   HWY_ALIGN float factors[kMostLanes];
   float* rows[kMostLanes];
-  const std::size_t L = args.num_lanes;
+  const std::size_t row_size = LaneRowSize(d, args.size);
   const std::size_t used = args.num_heads * args.num_queries;
+  const float* from = args.from;
   for (std::size_t lane = 0; lane < used; lane += lanes) {
     const std::size_t count = std::min(lanes, used - lane);
     RowsOfLanes(args.output, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
-    V factor = hn::Set(d, 1.0f);
-    if (args.divide) {
-      const V sum = hn::Sub(hn::Load(d, args.lane_sum + lane), hn::Load(d, args.lane_lost + lane));
-      factor = hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(factor, sum));
+    hn::Store(LaneFactors(d, args, lane), d, factors);
+    for (std::size_t i = 0; i < count; ++i, from += row_size) {
+      const V factor = hn::Set(d, factors[i]);
+      // o may be NaN where l is 0: p = 0 of an infinite value.
+      const hn::Mask<D> none = hn::Eq(factor, hn::Zero(d));
+      std::size_t n = 0;
+      for (; n + lanes <= args.size; n += lanes) {
+        hn::StoreU(hn::IfThenZeroElse(none, hn::Mul(hn::Load(d, from + n), factor)), d, rows[i] + n);
+      }
+      if (n < args.size) {
+        simd::StoreTail(hn::IfThenZeroElse(none, hn::Mul(hn::Load(d, from + n), factor)), d, rows[i] + n,
+                        args.size - n);
+      }
     }
-    hn::Store(factor, d, factors);
-    for (std::size_t n = 0; n < args.value_size; n += lanes) {
-      const float* from = args.accumulators + n * L + lane;
-      const std::size_t left = std::min(lanes, args.value_size - n);
+  }
+}
+
+// The way of weights: p lies key by key, lane by lane.
+template <class D>
+void LeaveLaneWeights(D d, const LeaveLanesArgs& args) {
+  const std::size_t lanes = hn::Lanes(d);
+  constexpr std::size_t kMostLanes = hn::MaxLanes(D());
+  HWY_ALIGN float factors[kMostLanes];
+  float* rows[kMostLanes];
+  const std::size_t used = args.num_heads * args.num_queries;
+  const std::size_t L = hwy::RoundUpTo(used, lanes);
+  for (std::size_t lane = 0; lane < used; lane += lanes) {
+    const std::size_t count = std::min(lanes, used - lane);
+    RowsOfLanes(args.output, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
+    hn::Store(LaneFactors(d, args, lane), d, factors);
+    for (std::size_t n = 0; n < args.size; n += lanes) {
+      const float* from = args.from + n * L + lane;
+      const std::size_t left = std::min(lanes, args.size - n);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
       const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(L);
       std::size_t i = 0;

@@ -18,8 +18,11 @@ namespace {
 void Pack(const PackLanesArgs& args) { PackLanes(hn::ScalableTag<float>(), args); }
 void Step(const LanesArgs& args) { LanesStep(hn::ScalableTag<float>(), args); }
 void Leave(const LeaveLanesArgs& args) { LeaveLanes(hn::ScalableTag<float>(), args); }
+void LeaveWeights(const LeaveLanesArgs& args) { LeaveLaneWeights(hn::ScalableTag<float>(), args); }
 
-QueryLanesKernels Kernels() { return {hn::Lanes(hn::ScalableTag<float>()), kLanesAskAhead, &Pack, &Step, &Leave}; }
+QueryLanesKernels Kernels() {
+  return {hn::Lanes(hn::ScalableTag<float>()), kLanesAskAhead, &Pack, &Step, &Leave, &LeaveWeights};
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

@@ -4,10 +4,11 @@
 //     scores[key][lane] = sum_k keys[key][k] packed[k][lane]
 //     p[key][lane]      = 2^(scores[key][lane] - m[lane])
 //     l[lane]          += sum_key p[key][lane]
-//     o[n][lane]       += sum_key values[key][n] p[key][lane]
+//     o[lane][n]       += sum_key p[key][lane] values[key][n]
 //
-// The recurrence is the one of softmax_tile.h, but elementwise over lanes: no maximum and no sum goes across them.
-// Scores are exponents of two (the packed queries hold log2(e)), and m is a whole number.
+// The recurrence is the one of softmax_tile.h, but elementwise over lanes: no maximum and no sum goes across them. Only
+// the last product has values in its vectors and broadcasts p, so that results lie in rows as they are wanted. Scores
+// are exponents of two (the packed queries hold log2(e)), and m is a whole number.
 //
 // Lane i = g * num_queries + m belongs to query m of head g of the group that shares these keys and values. num_lanes,
 // L below, is their number rounded up to whole vectors. Lanes beyond the last query are padding: they hold queries of
@@ -39,6 +40,7 @@ struct PackLanesArgs {
 struct LanesArgs {             // one step over some keys
   const float* queries;        // packed
   std::size_t num_lanes;       // L
+  std::size_t num_used;        // lanes that belong to a query: all but padding
   std::size_t size;            // D
   std::size_t value_size;      // Dv
   const float* keys;           // key j at keys + j * keys_stride
@@ -53,22 +55,21 @@ struct LanesArgs {             // one step over some keys
   float* lane_max;           // aligned; m per lane
   float* lane_sum;           // aligned; l is sum - lost (simd::CompensatedAdd)
   float* lane_lost;
-  float* accumulators;              // aligned; o[n * L + lane]
-  std::span<RowsAhead> ahead = {};  // rows to ask for meanwhile, a line per term of a product
+  float* accumulators;              // aligned; row o[lane] of value_size rounded up to whole vectors, num_used of them
+  std::span<RowsAhead> ahead = {};  // rows to ask for meanwhile, a line per term of the product with keys
 };
 
 struct LeaveLanesArgs {
-  const float* accumulators;  // as above, and the sums
-  const float* lane_sum;
+  const float* from;      // leave: the accumulators; leave_weights: p, of `size` keys
+  const float* lane_sum;  // as above
   const float* lane_lost;
   std::size_t num_heads;
   std::size_t num_queries;
-  std::size_t value_size;
-  std::size_t num_lanes;
+  std::size_t size;            // elements of a row
   float* output;               // row of query m of head g at output + g * head_stride + m * row_stride
   std::ptrdiff_t head_stride;  // elements, any
   std::ptrdiff_t row_stride;
-  bool divide;  // o / l, 0 where l is 0; false: o as it is (a chunk of keys, to be merged)
+  bool divide;  // by l, 0 where l is 0; false: as it is (a chunk of keys, to be merged)
 };
 
 struct QueryLanesKernels {
@@ -77,6 +78,7 @@ struct QueryLanesKernels {
   void (*pack)(const PackLanesArgs&);
   void (*step)(const LanesArgs&);
   void (*leave)(const LeaveLanesArgs&);
+  void (*leave_weights)(const LeaveLanesArgs&);
 };
 
 QueryLanesKernels query_lanes_kernels(std::int64_t target);

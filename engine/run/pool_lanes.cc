@@ -126,6 +126,7 @@ class Lanes {
     const std::size_t shortest = lens_within(first, count);
     kernels_.step({.queries = queries_,
                    .num_lanes = num_lanes_,
+                   .num_used = used_,
                    .size = static_cast<std::size_t>(plan_.score_size),
                    .value_size = static_cast<std::size_t>(plan_.head_value_size),
                    .keys = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first)),
@@ -144,15 +145,13 @@ class Lanes {
                    .ahead = ahead(first + count, next_count)});
   }
 
-  // What a step leaves of its keys lies as accumulators do, key by key, lane by lane: this takes both to their rows.
   kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
-    return {.accumulators = from,
+    return {.from = from,
             .lane_sum = sum_,
             .lane_lost = lost_,
             .num_heads = num_heads_,
             .num_queries = num_queries_,
-            .value_size = size,
-            .num_lanes = num_lanes_,
+            .size = size,
             .output = rows.at(b_, first_head_, 0),
             .head_stride = rows.head_stride,
             .row_stride = rows.row_stride,
@@ -164,7 +163,7 @@ class Lanes {
     kernels::LeaveLanesArgs args = to_rows(scores_, count, job_.attention_weights);
     args.output += first;
     args.divide = divide;
-    kernels_.leave(args);
+    kernels_.leave_weights(args);
   }
 
   // p of all steps becomes weights, unless that of the only one is.

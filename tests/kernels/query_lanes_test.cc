@@ -65,12 +65,13 @@ std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::
   const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const auto packed = hwy::AllocateAligned<float>(p.size * L);
   const auto scores = hwy::AllocateAligned<float>(step * L);
-  const auto o = hwy::AllocateAligned<float>(p.value_size * L);
+  const std::size_t o_row = (p.value_size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+  const auto o = hwy::AllocateAligned<float>(used * o_row);
   const auto sums = hwy::AllocateAligned<float>(3 * L);
   const auto lens = hwy::AllocateAligned<std::int32_t>(L);
   std::fill_n(packed.get(), p.size * L, kNaN);
   std::fill_n(scores.get(), step * L, kNaN);
-  std::fill_n(o.get(), p.value_size * L, kNaN);
+  std::fill_n(o.get(), used * o_row, kNaN);
   std::fill_n(sums.get(), 3 * L, kNaN);
   kernels.pack({.queries = p.q.data(),
                 .head_stride = static_cast<std::ptrdiff_t>(p.head_stride),
@@ -96,6 +97,7 @@ std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::
     }
     kernels.step({.queries = packed.get(),
                   .num_lanes = L,
+                  .num_used = used,
                   .size = p.size,
                   .value_size = p.value_size,
                   .keys = p.k.data() + first * p.key_stride,
@@ -117,13 +119,12 @@ std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::
   const std::size_t row = p.value_size + 3;
   GuardedArray<float> output((used - 1) * row + p.value_size, guard);
   std::fill(output.begin(), output.end(), -77.0f);
-  kernels.leave({.accumulators = o.get(),
+  kernels.leave({.from = o.get(),
                  .lane_sum = sums.get() + L,
                  .lane_lost = sums.get() + 2 * L,
                  .num_heads = p.heads,
                  .num_queries = p.queries,
-                 .value_size = p.value_size,
-                 .num_lanes = L,
+                 .size = p.value_size,
                  .output = output.data() + (used - 1) * row,
                  .head_stride = -static_cast<std::ptrdiff_t>(p.queries * row),
                  .row_stride = -static_cast<std::ptrdiff_t>(row),
@@ -239,9 +240,10 @@ TEST_CASE("query_lanes: rows that are asked for meanwhile change no bit, lie any
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
     Random random(4);
-    for (const std::size_t queries : {1u, 16u, 33u, 50u}) {
-      Problem p(1, queries, 130, 36, 37, random);
+    for (const std::size_t queries : {1u, 6u, 7u, 8u, 14u, 16u, 33u, 50u}) {
+      Problem p(1, queries, 130, 36, 2 * 64 + 37, random);  // values: panels, vectors and a tail
       for (std::int32_t& len : p.lens) len = static_cast<std::int32_t>(random.integer(1, 130));
+      p.lens[0] = 130;  // terms enough to ask for all
       const float* unmapped = p.k.data() + p.k.size();
       RowsAhead ahead[] = {{},
                            {.next = unmapped, .stride = 100, .num_rows = 7, .size = 33},
@@ -361,6 +363,54 @@ TEST_CASE("query_lanes: NaN and +inf scores make their lane NaN, -inf weighs 0, 
     CHECK(run(kernels, nothing, 8) == zeros);
     std::fill(nothing.lens.begin(), nothing.lens.end(), 0);
     CHECK(run(kernels, nothing, 8) == zeros);
+  });
+}
+
+TEST_CASE("query_lanes: weights leave for their rows, nothing between them is touched") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(7);
+    const auto check = [&](std::size_t heads, std::size_t queries, std::size_t keys, bool divide) {
+      INFO(heads, " x ", queries, " x ", keys, ", divide ", divide);
+      const std::size_t used = heads * queries, L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+      const auto p = hwy::AllocateAligned<float>(keys * L), sums = hwy::AllocateAligned<float>(2 * L);
+      for (std::size_t i = 0; i < keys * L; ++i) p[i] = i % L < used ? random.uniform(0, 1) : kNaN;
+      for (std::size_t i = 0; i < 2 * L; ++i) sums[i] = i < L ? random.uniform(1, 9) : 0.25f;
+      sums[0] = 0.25f;  // nothing was seen: zeros, whatever p is
+      p[0] = kInf;
+      const Guard guard = random.bits() % 2 == 0 ? Guard::kEnd : Guard::kBegin;
+      const std::size_t row = keys + 3;
+      GuardedArray<float> weights((used - 1) * row + keys, guard);
+      std::fill(weights.begin(), weights.end(), -77.0f);
+      kernels.leave_weights({.from = p.get(),
+                             .lane_sum = sums.get(),
+                             .lane_lost = sums.get() + L,
+                             .num_heads = heads,
+                             .num_queries = queries,
+                             .size = keys,
+                             .output = weights.data() + (used - 1) * row,
+                             .head_stride = -static_cast<std::ptrdiff_t>(queries * row),
+                             .row_stride = -static_cast<std::ptrdiff_t>(row),
+                             .divide = divide});
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        const std::size_t lane = used - 1 - i / row, key = i % row;
+        double expected = -77;
+        if (key < keys) expected = p[key * L + lane];
+        if (key < keys && divide) expected = lane == 0 ? 0 : expected / (sums[lane] - 0.25);
+        const bool is_right = expected == static_cast<double>(weights[i]) ||
+                              (divide && std::abs(weights[i] - expected) <= 1.5e-7 * std::abs(expected));
+        wrong += is_right ? 0u : 1u;
+      }
+      CHECK(wrong == 0);
+    };
+    for (const bool divide : {false, true}) {
+      for (const std::size_t n : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 33u, 65u}) {
+        check(1, n, 21, divide);
+        check(3, 7, n, divide);
+        check(n, 2, 4, divide);
+      }
+    }
   });
 }
 
