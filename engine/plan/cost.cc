@@ -72,9 +72,11 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
   const double value_padding = static_cast<double>(plan.padded_values) / std::max(to_double(plan.head_value_size), 1.0);
   switch (plan.pooling) {
     case Pooling::kLanes: {
-      const double lanes = static_cast<double>(plan.kernels->query_lanes.lanes);
-      const double padded_rows = round_to(rows, plan.kernels->query_lanes.lanes);
-      return (score_flops + pool_flops) * padded_rows / rows / (rows <= lanes ? kOneVectorShare : kLanesShare);
+      const std::size_t lanes = plan.kernels->query_lanes.lanes;
+      const double columns = std::max(to_double(plan.head_value_size), 1.0);
+      const double score_share = rows <= static_cast<double>(lanes) ? kOneVectorShare : kLanesShare;
+      return score_flops * round_to(rows, lanes) / rows / score_share +
+             pool_flops * round_to(columns, lanes) / columns / kLanesShare;
     }
     case Pooling::kDecode:
       return (score_flops + pool_flops) * (1 + kDecodeSize / std::max(d, 1.0));
