@@ -18,7 +18,7 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // panels and a fifth or more of the fused tiles' work is on padding, twice as many: sizes 32, 80 and 96, or 48 keys,
 // where panels have 64 columns. Where keys and values are packed from L2 into L2, fewer, and only full ones.
 constexpr double kVectors = 8, kVectorsBesidePadding = 16, kPadding = 1.2;
-constexpr double kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.87;
+constexpr double kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.74;
 // Rows that beat the tiles where attention_weights are asked for, twice as many beside padding: there tiles keep whole
 // rows of scores, which costs them little, while p of the lanes is transposed and finished in a second pass. Lanes
 // against tiles, 8 heads of size 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and
@@ -27,8 +27,9 @@ constexpr double kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.87;
 constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
 // Lanes from which on vectors are wide: lanes then outrun the fused tiles, which is hardly so on AVX2.
 constexpr double kWideLanes = 16;
-// Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB.
-constexpr double kCachedBytes = 2 * 1024 * 1024;
+// Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB; and those that the
+// core's share of L3 does not hold either.
+constexpr double kCachedBytes = 2 * 1024 * 1024, kFarBytes = 6 * 1024 * 1024;
 
 double to_double(std::int64_t n) { return static_cast<double>(n); }
 
@@ -62,17 +63,19 @@ double full_share(const PlanImpl& plan) {
   return group_rows(plan) / (vectors * lanes_of(plan));
 }
 
-// Rows up to which sums across lanes cost less than vectors of rows: the more rows, the longer the rows of keys and the
-// less of the values is padding; the fewer, the narrower vectors are. Crossings on AVX3: 5, 9, 9 and 13 rows for sizes
-// 32, 64, 96 and 128; on AVX2 4, 5, - and 7; on SSE4 7, where more than 4 rows take two vectors. Where keys come from
-// beyond L2 that takes longer than either, and is done best in the order of memory.
+// Rows up to which sums across lanes cost less than vectors of rows: the more, the longer the rows of keys are and the
+// wider the vectors. Crossings on AVX3: 4, 6, 7 and 9 rows for sizes 32, 64, 96 and 128; on AVX2 3, and 4 for size 128;
+// on SSE4 7, where more than 4 rows take two vectors; with one lane 3. The longer keys take to arrive, the more it pays
+// to read them in the order of memory: a row more from 4 MB; from 8 MB up to 8 rows of size 64 on AVX3, 12 of size 128,
+// and 10 on AVX2 and SSE4.
 double most_decode_rows(const PlanImpl& plan) {
   const double lanes = lanes_of(plan), size = to_double(plan.score_size);
   const bool wide = is_wide(plan);
-  double most =
-      wide ? std::clamp(size / padding(plan, plan.head_value_size) / 8, 5.0, 12.0) : std::clamp(size / 20, 4.0, 6.0);
-  if (key_value_bytes(plan) > kCachedBytes) most = wide ? std::max(most + 2, 8.0) : 6;
-  return most < lanes ? most : std::max(most, 7.0);
+  double most = wide ? std::min(2.4 + size / 17.5, 12.0) : std::clamp(size / 32, 3.0, 5.0);
+  if (lanes == 4) most = 7;
+  const double bytes = key_value_bytes(plan);
+  if (bytes > kFarBytes) return wide ? std::max(most + 2, 8.0) : 10;
+  return bytes > kCachedBytes ? most + 1.2 : most;
 }
 
 // What lanes do for each (query, key) pair that a mask leaves. With keys they work through all that any row sees; with
@@ -101,8 +104,8 @@ bool lanes_pay(const PlanImpl& plan) {
   }
   if (rows * lanes_overwork(plan) > most) return false;
   if (rows <= lanes || pads(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
-  // 20 rows fill two vectors of 16 lanes no better than 32 do: 51 us, where the fused tiles take 43 and 69 us (4 heads
-  // of 256 keys of size 64).
+  // Scores of 17 rows take two vectors of 16 lanes as those of 32 do: 71 us, where the fused tiles take 62; 24 rows 72
+  // and 79, 32 rows 83 and 101 (4 heads of 256 keys of size 64).
   return full_share(plan) >= kFull && rows <= lanes * (is_wide(plan) ? kCachedVectors : kCachedNarrowVectors);
 }
 
