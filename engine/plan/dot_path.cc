@@ -1,7 +1,7 @@
 // Three ways to pool, three prices. dot/decode reads keys and values once, each query row paying for sums across lanes.
-// dot/lanes pays for whole vectors of query rows, full or not, and reads keys and values where they lie. dot/fused
-// computes at the rate of dense products, but first packs keys and values, which costs as much as some dozens of rows
-// do; prepared keys are packed already. All thresholds: bench planner/*, on AVX3, AVX2 and SSE4.
+// dot/lanes pays for scores by whole vectors of query rows, full or not, and reads keys and values where they lie.
+// dot/fused computes at the rate of dense products, but first packs keys and values, which costs as much as some dozens
+// of rows do; prepared keys are packed already. All thresholds: bench planner/*, on AVX3, AVX2 and SSE4.
 #include "engine/plan/dot_path.h"
 
 #include <algorithm>
