@@ -44,12 +44,8 @@ struct LaneProduct {
   std::span<RowsAhead> ahead;  // keys: rows to ask for meanwhile; values: as given, they come from memory
 };
 
-// Vectors of columns that are in registers at a time.
-template <bool kValues, bool kAhead>
-constexpr std::size_t MostLaneVectors() {
-  if (kValues) return kAhead ? kVectorsPerPanel : 2;
-  return kVectorsPerPanel > 2 ? 3 : 2;
-}
+// Vectors of queries that are in registers at a time, in the product with keys.
+static constexpr std::size_t kMostKeyVectors = kVectorsPerPanel > 2 ? 3 : 2;
 
 // Rows of a that are in registers at a time, for the number of vectors. Keys: 16, 8 x 2 or 8 x 3 sums with 32
 // registers, 12 or 6 x 2 with 16. With one vector every multiplication loads what it broadcasts, and two loads a cycle
@@ -233,7 +229,7 @@ HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t column = 0; column < p.num_columns;) {
     const std::size_t left = (p.num_columns - column) / lanes;
-    const std::size_t vectors = left == 4 ? 2 : std::min(MostLaneVectors<false, kAhead>(), left);  // 2 + 2, not 3 + 1
+    const std::size_t vectors = left == 4 ? 2 : std::min(kMostKeyVectors, left);  // 2 + 2, not 3 + 1
     switch (vectors) {
       case 1:
         LaneColumns<false, kAhead, 1, false>(d, p, column);
@@ -242,23 +238,11 @@ HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
         LaneColumns<false, kAhead, 2, false>(d, p, column);
         break;
       default:
-        if constexpr (MostLaneVectors<false, kAhead>() > 2) LaneColumns<false, kAhead, 3, false>(d, p, column);
+        if constexpr (kMostKeyVectors > 2) LaneColumns<false, kAhead, 3, false>(d, p, column);
         break;
     }
     column += vectors * lanes;
   }
-}
-
-// kAhead: values come from memory.
-template <bool kAhead, class D>
-HWY_INLINE void MultiplyValueColumns(D d, const LaneProduct& p) {
-  constexpr std::size_t kMost = MostLaneVectors<true, kAhead>();
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t column = 0;
-  for (; column + kMost * lanes <= p.num_columns; column += kMost * lanes)
-    LaneColumns<true, false, kMost, false>(d, p, column);
-  for (; column + lanes <= p.num_columns; column += lanes) LaneColumns<true, false, 1, false>(d, p, column);
-  if (column < p.num_columns) LaneColumns<true, false, 1, true>(d, p, column);
 }
 
 // With 16 registers a term is half as many sums, so that asking takes twice its part: dot/b4_h8_m16_n1024_d64 1.3 as
@@ -276,11 +260,16 @@ HWY_INLINE void MultiplyKeys(D d, const LaneProduct& p) {
 
 template <class D>
 HWY_INLINE void MultiplyValues(D d, const LaneProduct& p) {
-  if (!kLanesAskAhead || p.ahead.empty()) {
-    MultiplyValueColumns<false>(d, p);
-  } else {
-    MultiplyValueColumns<kLanesAskAhead>(d, p);
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t column = 0;
+  if constexpr (kLanesAskAhead) {
+    if (!p.ahead.empty()) {  // values come from memory
+      for (; column + 4 * lanes <= p.num_columns; column += 4 * lanes) LaneColumns<true, false, 4, false>(d, p, column);
+    }
   }
+  for (; column + 2 * lanes <= p.num_columns; column += 2 * lanes) LaneColumns<true, false, 2, false>(d, p, column);
+  for (; column + lanes <= p.num_columns; column += lanes) LaneColumns<true, false, 1, false>(d, p, column);
+  if (column < p.num_columns) LaneColumns<true, false, 1, true>(d, p, column);
 }
 
 }  // namespace HWY_NAMESPACE

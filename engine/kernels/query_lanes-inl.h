@@ -241,6 +241,12 @@ void PackLanes(D d, const PackLanesArgs& args) {
   }
 }
 
+// v * factor, but 0 where factor is 0: o may be NaN where l is 0, of p = 0 times an infinite value.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V TimesFactor(D d, V v, V factor) {
+  return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d)), hn::Mul(v, factor));
+}
+
 #if ATTEND_TRANSPOSES_IN_REGISTERS
 // FourColumns gives the lanes one after another: each goes to elements n to n + left - 1 of its row, times its factor.
 // Where FourColumns would store them is ignored.
@@ -252,8 +258,7 @@ struct StoreToRows {
 
   template <class D>
   HWY_INLINE void operator()(hn::Vec<D> v, D d, float* /*to*/) const {
-    const hn::Vec<D> f = hn::Set(d, factors[*lane]);
-    v = hn::IfThenZeroElse(hn::Eq(f, hn::Zero(d)), hn::Mul(v, f));
+    v = TimesFactor(d, v, hn::Set(d, factors[*lane]));
     if (left == hn::Lanes(d)) {
       hn::StoreU(v, d, rows[*lane] + n);
     } else {
@@ -274,71 +279,69 @@ HWY_INLINE hn::Vec<D> LaneFactors(D d, const LeaveLanesArgs& args, std::size_t l
   return hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(one, sum));
 }
 
-template <class D>
-void LeaveLanes(D d, const LeaveLanesArgs& args) {
-  using V = hn::Vec<D>;
+// Calls leave(lane, count, rows, factors) for each vector of lanes: where the results of its `count` queries go, and
+// what they are multiplied by.
+template <class D, class Leave>
+HWY_INLINE void ForVectorsOfLanes(D d, const LeaveLanesArgs& args, const Leave& leave) {
   const std::size_t lanes = hn::Lanes(d);
   constexpr std::size_t kMostLanes = hn::MaxLanes(D());
   HWY_ALIGN float factors[kMostLanes];
   float* rows[kMostLanes];
-  const std::size_t row_size = LaneRowSize(d, args.size);
   const std::size_t used = args.num_heads * args.num_queries;
-  const float* from = args.from;
   for (std::size_t lane = 0; lane < used; lane += lanes) {
     const std::size_t count = std::min(lanes, used - lane);
     RowsOfLanes(args.output, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
     hn::Store(LaneFactors(d, args, lane), d, factors);
-    for (std::size_t i = 0; i < count; ++i, from += row_size) {
-      const V factor = hn::Set(d, factors[i]);
-      // o may be NaN where l is 0: p = 0 of an infinite value.
-      const hn::Mask<D> none = hn::Eq(factor, hn::Zero(d));
-      std::size_t n = 0;
-      for (; n + lanes <= args.size; n += lanes) {
-        hn::StoreU(hn::IfThenZeroElse(none, hn::Mul(hn::Load(d, from + n), factor)), d, rows[i] + n);
-      }
-      if (n < args.size) {
-        simd::StoreTail(hn::IfThenZeroElse(none, hn::Mul(hn::Load(d, from + n), factor)), d, rows[i] + n,
-                        args.size - n);
-      }
-    }
+    leave(lane, count, rows, factors);
   }
+}
+
+template <class D>
+void LeaveLanes(D d, const LeaveLanesArgs& args) {
+  using V = hn::Vec<D>;
+  const std::size_t lanes = hn::Lanes(d), row_size = LaneRowSize(d, args.size);
+  ForVectorsOfLanes(
+      d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {
+        const float* from = args.from + lane * row_size;
+        for (std::size_t i = 0; i < count; ++i, from += row_size) {
+          const V factor = hn::Set(d, factors[i]);
+          const auto element = [&](std::size_t n) HWY_ATTR { return TimesFactor(d, hn::Load(d, from + n), factor); };
+          std::size_t n = 0;
+          for (; n + lanes <= args.size; n += lanes) hn::StoreU(element(n), d, rows[i] + n);
+          if (n < args.size) simd::StoreTail(element(n), d, rows[i] + n, args.size - n);
+        }
+      });
 }
 
 // The way of weights: p lies key by key, lane by lane.
 template <class D>
 void LeaveLaneWeights(D d, const LeaveLanesArgs& args) {
   const std::size_t lanes = hn::Lanes(d);
-  constexpr std::size_t kMostLanes = hn::MaxLanes(D());
-  HWY_ALIGN float factors[kMostLanes];
-  float* rows[kMostLanes];
-  const std::size_t used = args.num_heads * args.num_queries;
-  const std::size_t L = hwy::RoundUpTo(used, lanes);
-  for (std::size_t lane = 0; lane < used; lane += lanes) {
-    const std::size_t count = std::min(lanes, used - lane);
-    RowsOfLanes(args.output, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
-    hn::Store(LaneFactors(d, args, lane), d, factors);
-    for (std::size_t n = 0; n < args.size; n += lanes) {
-      const float* from = args.from + n * L + lane;
-      const std::size_t left = std::min(lanes, args.size - n);
+  const std::size_t L = hwy::RoundUpTo(args.num_heads * args.num_queries, lanes);
+  ForVectorsOfLanes(
+      d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {
+        for (std::size_t n = 0; n < args.size; n += lanes) {
+          const float* from = args.from + n * L + lane;
+          const std::size_t left = std::min(lanes, args.size - n);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
-      const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(L);
-      std::size_t i = 0;
-      const StoreToRows store{rows, factors, n, left, &i};
-      if (left == lanes) {
-        while (i + 4 <= count)
-          simd::transpose::FourColumns(d, simd::transpose::WholeRows{from + i, stride}, 4, factors, 0, store);
-      }
-      while (i < count) {
-        simd::transpose::FourColumns(d, simd::transpose::EndingRows{from + i, stride, left, 4},
-                                     std::min<std::size_t>(4, count - i), factors, 0, store);
-      }
+          const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(L);
+          std::size_t i = 0;
+          const StoreToRows store{rows, factors, n, left, &i};
+          if (left == lanes) {
+            while (i + 4 <= count)
+              simd::transpose::FourColumns(d, simd::transpose::WholeRows{from + i, stride}, 4, factors, 0, store);
+          }
+          while (i < count) {
+            simd::transpose::FourColumns(d, simd::transpose::EndingRows{from + i, stride, left, 4},
+                                         std::min<std::size_t>(4, count - i), factors, 0, store);
+          }
 #else
-      for (std::size_t i = 0; i < count; ++i) {
-        for (std::size_t k = 0; k < left; ++k) rows[i][n + k] = factors[i] == 0 ? 0 : from[k * L + i] * factors[i];
-      }
+          for (std::size_t i = 0; i < count; ++i) {
+            for (std::size_t k = 0; k < left; ++k) rows[i][n + k] = factors[i] == 0 ? 0 : from[k * L + i] * factors[i];
+          }
 #endif
-    }
-  }
+        }
+      });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -67,12 +67,13 @@ double full_share(const PlanImpl& plan) {
 // wider the vectors. Crossings on AVX3: 4, 6, 7 and 9 rows for sizes 32, 64, 96 and 128; on AVX2 3, and 4 for size 128;
 // on SSE4 7, where more than 4 rows take two vectors; with one lane 3. The longer keys take to arrive, the more it pays
 // to read them in the order of memory: a row more from 4 MB; from 8 MB up to 8 rows of size 64 on AVX3, 12 of size 128,
-// and 10 on AVX2 and SSE4.
+// and 10 on AVX2 and SSE4 (attend plan --layer dot --shape 1,M,256,D --num-heads 8 --tune for the sizes, with more
+// heads and keys for the bytes).
 double most_decode_rows(const PlanImpl& plan) {
   const double lanes = lanes_of(plan), size = to_double(plan.score_size);
   const bool wide = is_wide(plan);
   double most = wide ? std::min(2.4 + size / 17.5, 12.0) : std::clamp(size / 32, 3.0, 5.0);
-  if (lanes == 4) most = 7;
+  if (lanes <= 4) most = lanes == 1 ? 3 : 7;
   const double bytes = key_value_bytes(plan);
   if (bytes > kFarBytes) return wide ? std::max(most + 2, 8.0) : 10;
   return bytes > kCachedBytes ? most + 1.2 : most;
@@ -105,7 +106,7 @@ bool lanes_pay(const PlanImpl& plan) {
   if (rows * lanes_overwork(plan) > most) return false;
   if (rows <= lanes || pads(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
   // Scores of 17 rows take two vectors of 16 lanes as those of 32 do: 71 us, where the fused tiles take 62; 24 rows 72
-  // and 79, 32 rows 83 and 101 (4 heads of 256 keys of size 64).
+  // and 79, 32 rows 83 and 101 (attend plan --layer dot --shape 1,17,256,256 --num-heads 4 --tune).
   return full_share(plan) >= kFull && rows <= lanes * (is_wide(plan) ? kCachedVectors : kCachedNarrowVectors);
 }
 

@@ -67,7 +67,8 @@ void lay_out_lanes(PlanImpl& plan, Carver& worker) {
   WorkspaceLayout& layout = plan.layout;
   const std::size_t lanes = plan.group_queries;
   layout.packed_queries = take_floats(worker, to_size(plan.score_size), lanes);
-  layout.accumulators = take_floats(worker, lanes, plan.padded_values);
+  const std::size_t row_size = round_up(to_size(plan.head_value_size), plan.kernels->query_lanes.lanes);
+  layout.accumulators = take_floats(worker, lanes, row_size);
   layout.row_max = take_floats(worker, 1, lanes);
   layout.row_sums = take_floats(worker, 2, lanes);
   layout.row_lens = worker.take(lanes, sizeof(std::int32_t));

@@ -96,7 +96,8 @@ TEST_CASE("factored score: within 4e-7 sum|w_v| at and across the borders of the
       const auto ranges = tier_ranges(c.w_v);
       for (int tier = 0; tier < kernels::kNumScoreTiers; ++tier) {
         const bool rational = tier + 1 == kernels::kNumScoreTiers;
-        if (rational || a + b <= ranges[static_cast<std::size_t>(tier)]) worst[tier].measure(target, name, c, truth, tier);
+        if (rational || a + b <= ranges[static_cast<std::size_t>(tier)])
+          worst[tier].measure(target, name, c, truth, tier);
       }
     };
     for (const std::size_t u : kHiddens) {

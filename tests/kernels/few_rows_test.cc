@@ -60,7 +60,7 @@ struct Dots {
   }
 };
 
-TEST_CASE("few_rows dots: any number of rows and keys, any size, exactly") {
+TEST_CASE("few_rows dots: any number of rows and keys, any size, and nothing beyond is touched") {
   for_each_target([](const Target& target) {
     const FewRowsKernels kernels = kernels::few_rows_kernels(target.id());
     Random random(1);
