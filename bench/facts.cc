@@ -46,7 +46,7 @@ std::string cpu_name() {
 std::string cache_sizes() {
   std::string sizes;
   for (const int level : {1, 2, 3}) {
-    const auto kib = static_cast<double>(kernels::cache_bytes(level)) / 1024;
+    const auto kib = static_cast<double>(cache_bytes(level)) / 1024;
     sizes += level == 1 ? "L1d " : level == 2 ? ", L2 " : ", L3 ";
     sizes += kib <= 0 ? "unknown" : kib < 1024 ? text(kib) + " KiB" : text(kib / 1024) + " MiB";
   }

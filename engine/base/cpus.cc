@@ -1,12 +1,29 @@
 #include "engine/base/cpus.h"
 
 #include <sched.h>
+#include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <string>
 #include <thread>
 
 namespace attend {
+namespace {
+
+std::size_t system_cache_bytes(int level) {
+  // First, for glibc's sysconf gives the L3 of all core complexes of AMD's processors: 320 MiB for the 32 of a core.
+  const std::size_t listed = cache_bytes_in("/sys/devices/system/cpu/cpu0/cache", level);
+  if (listed > 0) return listed;
+  long bytes = 0;
+#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE) && defined(_SC_LEVEL3_CACHE_SIZE)
+  constexpr int kNames[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+  bytes = ::sysconf(kNames[level - 1]);
+#endif
+  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+}  // namespace
 
 int usable_cpus() {
   cpu_set_t set;
@@ -24,6 +41,27 @@ double quota_cpus() {
   double limit = 0;
   if (v1_quota >> limit && v1_period >> period && limit > 0 && period > 0) return limit / period;
   return 0;
+}
+
+std::size_t cache_bytes(int level) {
+  static const std::array<std::size_t, 3> bytes = {system_cache_bytes(1), system_cache_bytes(2), system_cache_bytes(3)};
+  return level >= 1 && level <= 3 ? bytes[static_cast<std::size_t>(level - 1)] : 0;
+}
+
+// index0, index1 ...: level "2", type "Unified", size "1024K".
+std::size_t cache_bytes_in(const std::string& directory, int level) {
+  for (int index = 0;; ++index) {
+    const std::string cache = directory + "/index" + std::to_string(index);
+    int its_level = 0;
+    if (!(std::ifstream(cache + "/level") >> its_level)) return 0;
+    std::string type;
+    std::ifstream(cache + "/type") >> type;
+    if (its_level != level || type == "Instruction") continue;
+    std::size_t size = 0;
+    char unit = 0;
+    std::ifstream(cache + "/size") >> size >> unit;
+    return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : unit == 'G' ? size << 30 : size;
+  }
 }
 
 }  // namespace attend

@@ -2,6 +2,9 @@
 #ifndef ATTEND_BASE_CPUS_H_
 #define ATTEND_BASE_CPUS_H_
 
+#include <cstddef>
+#include <string>
+
 namespace attend {
 
 // CPUs in the affinity mask of the calling thread; where the system has no such mask, all of them.
@@ -9,6 +12,12 @@ int usable_cpus();
 
 // CPUs' worth of time per period that the container may use, 1.5 for instance; 0 where there is no quota.
 double quota_cpus();
+
+// Bytes of data cache of a level, 1 to 3, that a core can use; 0: not known. Asked of the system once.
+std::size_t cache_bytes(int level);
+
+// The same from a directory like Linux's cpu0/cache, read anew; 0: it says nothing of that level.
+std::size_t cache_bytes_in(const std::string& directory, int level);
 
 }  // namespace attend
 

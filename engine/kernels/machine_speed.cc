@@ -1,6 +1,5 @@
 #include "engine/kernels/machine_speed.h"
 
-#include <unistd.h>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif
@@ -51,17 +50,6 @@ void flush_from_caches(const void* data, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   const auto* start = static_cast<const char*>(data);
   for (std::size_t i = 0; i < bytes; i += kLine) hwy::FlushCacheline(start + i);
-}
-
-std::size_t cache_bytes(int level) {
-  long bytes = 0;
-#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE) && defined(_SC_LEVEL3_CACHE_SIZE)
-  const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
-  if (level >= 1 && level <= 3) bytes = ::sysconf(names[level - 1]);
-#else
-  static_cast<void>(level);
-#endif
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 std::string cpu_name() {

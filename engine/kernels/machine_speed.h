@@ -25,9 +25,6 @@ MachineSpeedKernels machine_speed_kernels(std::int64_t target);
 // architectures than x86 it does nothing.
 void flush_from_caches(const void* data, std::size_t bytes);
 
-// Bytes of data cache of a level, 1 to 3, that this core can use, as the system has it; 0: not known.
-std::size_t cache_bytes(int level);
-
 // What the CPU calls itself; "unknown" where there is no instruction to ask.
 std::string cpu_name();
 

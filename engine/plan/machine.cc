@@ -4,6 +4,7 @@
 #include <new>
 
 #include "attend/planner.h"
+#include "engine/base/cpus.h"
 #include "engine/kernels/kernel_set.h"
 #include "engine/kernels/machine_speed.h"
 
@@ -75,7 +76,7 @@ double bandwidth(const kernels::MachineSpeedKernels& kernels, const Buffer& buff
 }
 
 std::size_t cache_or(int level, std::size_t fallback) {
-  const std::size_t bytes = kernels::cache_bytes(level);
+  const std::size_t bytes = cache_bytes(level);
   return bytes > 0 ? bytes : fallback;
 }
 

@@ -4,21 +4,11 @@
 #include <span>
 
 #include "engine/base/carver.h"
-#include "engine/kernels/machine_speed.h"
 #include "engine/run/expected_rows.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
 namespace {
-
-// Whether a step is to ask for what the next one wants, and the last of a head for what the next head begins with:
-// where all heads together are too large for a fair share of L3. Per head, AVX3 on a Cascade Lake server with 36 MB of
-// it, query_lanes/*_ahead beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66
-// instead of 79; but 3.9 instead of 3.7 for heads that are in the core's own cache.
-bool come_from_memory(const PoolJob& job) {
-  constexpr std::size_t kLeast = std::size_t{8} << 20;
-  return job.num_bytes() >= std::max(kLeast, kernels::cache_bytes(3) / 4);
-}
 
 // The queries of one entry that share a key-value head, against all their keys or one chunk of them.
 class Lanes {
@@ -236,7 +226,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   if (begin >= limit || computed == 0) return;
   ExpectedRows expected(job);
   std::span<kernels::RowsAhead> ahead;
-  if (plan.kernels->query_lanes.asks_ahead && come_from_memory(job)) {
+  if (job.num_bytes() >= plan.ask_ahead_bytes) {
     expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
     expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();

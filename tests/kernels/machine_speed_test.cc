@@ -52,10 +52,7 @@ TEST_CASE("machine speed: multiply-adds are counted by lanes, and none is optimi
   });
 }
 
-TEST_CASE("machine speed: caches have sizes or none, the CPU a name") {
-  CHECK(kernels::cache_bytes(1) <= kernels::cache_bytes(2));
-  CHECK(kernels::cache_bytes(0) == 0);
-  CHECK(kernels::cache_bytes(4) == 0);
+TEST_CASE("machine speed: the CPU has a name, and what is flushed stays as it is") {
   CHECK(!kernels::cpu_name().empty());
   float some[64] = {1, 2, 3};
   kernels::flush_from_caches(some, sizeof some);

@@ -1,0 +1,50 @@
+// What the system says of its processors, and how it is read.
+#include "engine/base/cpus.h"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/temp_dir.h"
+
+namespace attend::tests {
+namespace {
+
+void write_cache(const TempDir& directory, int index, std::string_view level, std::string_view type,
+                 std::string_view size) {
+  const std::string cache = "index" + std::to_string(index) + "/";
+  std::filesystem::create_directory(directory.path(cache));
+  directory.write(cache + "level", level);
+  directory.write(cache + "type", type);
+  directory.write(cache + "size", size);
+}
+
+TEST_CASE("cpus: caches are those of data, as the system lists them") {
+  const TempDir directory;
+  CHECK(cache_bytes_in(directory.path(), 1) == 0);  // nothing is listed
+  write_cache(directory, 0, "1\n", "Instruction\n", "64K\n");
+  write_cache(directory, 1, "1\n", "Data\n", "48K\n");
+  write_cache(directory, 2, "2\n", "Unified\n", "2048K\n");
+  write_cache(directory, 3, "3\n", "Unified\n", "32M\n");
+  CHECK(cache_bytes_in(directory.path(), 1) == 48u << 10);
+  CHECK(cache_bytes_in(directory.path(), 2) == 2u << 20);
+  CHECK(cache_bytes_in(directory.path(), 3) == 32u << 20);
+  CHECK(cache_bytes_in(directory.path(), 4) == 0);
+  CHECK(cache_bytes_in(directory.path("missing"), 1) == 0);
+}
+
+TEST_CASE("cpus: this machine's caches have sizes or none, and other levels none") {
+  CHECK(cache_bytes(1) <= cache_bytes(2));
+  CHECK(cache_bytes(0) == 0);
+  CHECK(cache_bytes(4) == 0);
+}
+
+TEST_CASE("cpus: there is one to run this") {
+  CHECK(usable_cpus() >= 1);
+  CHECK(quota_cpus() >= 0);
+}
+
+}  // namespace
+}  // namespace attend::tests
