@@ -13,7 +13,6 @@
 #include "attend/attend.h"
 #include "tests/support/compare.h"
 #include "tests/support/layer_cases.h"
-#include "tests/support/layouts.h"
 #include "tests/support/masks.h"
 #include "tests/support/prepared.h"
 #include "tests/support/run.h"
@@ -357,17 +356,7 @@ TEST_CASE("causal: any layout of the views") {
                        .causal = Causal::kBottomRight,
                        .lens = Lens::kPerQuery,
                        .seed = 513});
-    for (const Layout layout : kAllLayouts) {
-      const Laid queries = lay_out(c.queries.view(), layout), keys = lay_out(c.keys.view(), layout),
-                 values = lay_out(c.values.view(), layout);
-      Inputs in = c.inputs();
-      in.queries = queries.view();
-      in.keys = keys.view();
-      in.values = values.view();
-      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-        CHECK(same_bits(run_plan(plan, c.inputs(), with_weights), run_plan(plan, in, with_weights)));
-      });
-    }
+    check_any_layout(c);
   }
 }
 

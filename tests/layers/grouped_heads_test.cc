@@ -13,7 +13,6 @@
 #include "attend/attend.h"
 #include "tests/support/compare.h"
 #include "tests/support/layer_cases.h"
-#include "tests/support/layouts.h"
 #include "tests/support/masks.h"
 #include "tests/support/prepared.h"
 #include "tests/support/random.h"
@@ -208,17 +207,7 @@ TEST_CASE("grouped heads: keys and values that no row sees do not matter, whatev
 TEST_CASE("grouped heads: any layout of the views, and Luong's concatenated queries") {
   for (const Layer layer : kLayers) {
     const LayerCase c(grouped(layer, 2, {.num_queries = 19, .num_keys = 37, .seed = 609}));
-    for (const Layout layout : kAllLayouts) {
-      const Laid queries = lay_out(c.queries.view(), layout), keys = lay_out(c.keys.view(), layout),
-                 values = lay_out(c.values.view(), layout);
-      Inputs in = c.inputs();
-      in.queries = queries.view();
-      in.keys = keys.view();
-      in.values = values.view();
-      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-        CHECK(same_bits(run_plan(plan, c.inputs(), with_weights), run_plan(plan, in, with_weights)));
-      });
-    }
+    check_any_layout(c);
     const RunResult plain = run_plan(c.attention.plan(c.shape), c.inputs());
     const RunResult concat = run_plan(c.attention.plan(c.shape, {.concat_queries = true}), c.inputs());
     const auto width = static_cast<std::size_t>(c.output_size());

@@ -18,6 +18,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
+#include "tests/support/layouts.h"
 
 namespace attend::tests {
 
@@ -135,6 +136,21 @@ inline void check_truth(const LayerCase& c, const Inputs& in, const reference::R
 inline void check_truth(const LayerCase& c) {
   const reference::Result truth = c.truth();
   check_truth(c, c.inputs(), truth, c.bound(truth));
+}
+
+// Every way to run gives the bits of contiguous views whatever the strides.
+inline void check_any_layout(const LayerCase& c) {
+  for (const Layout layout : kAllLayouts) {
+    const Laid queries = lay_out(c.queries.view(), layout), keys = lay_out(c.keys.view(), layout),
+               values = lay_out(c.values.view(), layout);
+    Inputs in = c.inputs();
+    in.queries = queries.view();
+    in.keys = keys.view();
+    in.values = values.view();
+    for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+      CHECK(same_bits(run_plan(plan, c.inputs(), with_weights), run_plan(plan, in, with_weights)));
+    });
+  }
 }
 
 }  // namespace attend::tests
