@@ -58,7 +58,7 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
   const std::ptrdiff_t stride = c.heads_in_one_row ? static_cast<std::ptrdiff_t>(c.heads) * size : size;
   const std::ptrdiff_t head_stride = c.heads_in_one_row ? size : num_keys * size;
   const std::vector<std::int32_t> lens(c.rows, static_cast<std::int32_t>(c.block));
-  const auto dots = [&](std::ptrdiff_t head, std::ptrdiff_t key) {
+  const auto dots = [&](std::ptrdiff_t head, std::ptrdiff_t key, std::ptrdiff_t ahead) {
     kernels.dots({.queries = queries.data() + head * static_cast<std::ptrdiff_t>(c.rows) * size,
                   .queries_stride = size,
                   .num_rows = c.rows,
@@ -67,9 +67,10 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
                   .num_keys = c.block,
                   .size = c.size,
                   .scores = scores.data() + head * static_cast<std::ptrdiff_t>(c.rows) * num_keys + key,
-                  .scores_stride = num_keys});
+                  .scores_stride = num_keys,
+                  .ahead = ahead});
   };
-  const auto pool = [&](std::ptrdiff_t head, std::ptrdiff_t key) {
+  const auto pool = [&](std::ptrdiff_t head, std::ptrdiff_t key, std::ptrdiff_t ahead) {
     kernels.pool({.p = scores.data() + head * static_cast<std::ptrdiff_t>(c.rows) * num_keys + key,
                   .p_stride = num_keys,
                   .num_rows = c.rows,
@@ -79,17 +80,20 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
                   .num_values = c.block,
                   .value_size = c.size,
                   .accumulators = o.data() + head * static_cast<std::ptrdiff_t>(c.rows) * size,
-                  .accumulators_stride = size});
+                  .accumulators_stride = size,
+                  .ahead = ahead});
   };
   const auto walk = [&](const auto& call) {
     const std::ptrdiff_t heads = static_cast<std::ptrdiff_t>(c.heads), block = static_cast<std::ptrdiff_t>(c.block);
     if (c.heads_in_one_row) {
       for (std::ptrdiff_t key = 0; key < num_keys; key += block) {
-        for (std::ptrdiff_t head = 0; head < heads; ++head) call(head, key);
+        for (std::ptrdiff_t head = 0; head < heads; ++head) {
+          call(head, key, head + 1 < heads ? head_stride : block * stride - head * head_stride);
+        }
       }
     } else {
       for (std::ptrdiff_t head = 0; head < heads; ++head) {
-        for (std::ptrdiff_t key = 0; key < num_keys; key += block) call(head, key);
+        for (std::ptrdiff_t key = 0; key < num_keys; key += block) call(head, key, block * stride);
       }
     }
   };

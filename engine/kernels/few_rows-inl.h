@@ -27,19 +27,17 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Rows that follow each other, or nearly. They are prefetched 8 rows ahead, which is 4 KiB for size 128. Of rows with
-// other heads' between them, the hardware follows several at a time if the caller walks head after head; with strides
-// of 4 KiB all of these lie in the same sets of L1. Keys are asked for 4 rows ahead, into L1; values 8 rows ahead, into
-// L2: few_rows/decode_bnhd_r4_n4096_d128_block16/AVX3, 34 MB, on a Cascade Lake server with 36 MB of L3, 2.3 ms instead
-// of 2.8; keys into L2 as well, 2.6.
-//
-// 4 rows, size 128, from L3, GB/s with none, 4, 8, 16 rows ahead, all into L1 (few_rows/decode_*_block16/AVX3, Emerald
-// Rapids; 28.2 is all there is):
-//     dots  (B, H, N, D)   17.6  25.4  26.6  26.0       (B, N, H * D)   22.1  25.9  22.1  21.1
-//     pool  (B, H, N, D)   23.3  25.6  26.8  26.7       (B, N, H * D)   26.3  25.0  24.1  22.3
-HWY_INLINE bool IsDense(std::ptrdiff_t stride, std::size_t size) {
-  return stride < 2 * static_cast<std::ptrdiff_t>(size);
-}
+// Rows of the next call are asked for, into L2, while those of this one are at work: what is next in the caller's order
+// is known to him alone, and memory needs the time of some 16 rows. The way before, 4 to 8 rows further down the same
+// head, asked in good time only within a call, and for what other heads come before where these lie side by side.
+// 33.5 MB, 4 rows, size 128, EPYC (Zen 4, 32 MB of L3), ms before and now, few_rows/decode_*_r4_n4096_d128_block16:
+//                       AVX3          AVX2          SSE4
+//     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
+//     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47
+HWY_INLINE void AskFor(const float* p) { __builtin_prefetch(p, 0, 2); }
+// Keys are also asked for 4 rows ahead, into L1, where vectors are wide and leave time for it: on Cascade Lake that was
+// worth an eighth, on Zen 4 it is worth nothing; AVX2 lost 10 to 20 % by it there (dot/b1_h32_kv8_m1_n4096_d128).
+static constexpr bool kAsksTwice = kVectorsPerPanel > 2;
 
 #if ATTEND_TRANSPOSES_IN_REGISTERS
 // Dot products are summed in lanes, four to a group: 4 groups with 32 registers, 2 with 16.
@@ -115,9 +113,11 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
   std::size_t k = 0;
   {
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
-    const std::ptrdiff_t ahead = (IsDense(args.keys_stride, args.size) ? 8 : 4) * args.keys_stride;
     for (; k + lanes <= size; k += lanes) {
-      for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) hwy::Prefetch(keys[j] + k + ahead);
+      for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
+        if constexpr (kAsksTwice) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
+        AskFor(keys[j] + k + args.ahead);
+      }
       ATTEND_GROUPS
     }
   }
@@ -220,15 +220,9 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
   const std::size_t longest = std::min(end, std::max(std::max(la, lb), std::max(lc, le)));
 
   const float* HWY_RESTRICT value = args.values + static_cast<std::ptrdiff_t>(first) * args.values_stride + column;
-  const std::ptrdiff_t ahead = 8 * args.values_stride;
-  const bool is_dense = IsDense(args.values_stride, args.value_size);
   V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
   const auto load = [&]() HWY_ATTR {
-    if (is_dense) {
-      for (std::size_t i = 0; i < kVectors; ++i) hwy::Prefetch(value + ahead + i * lanes);
-    } else {
-      for (std::size_t i = 0; i < kVectors; ++i) __builtin_prefetch(value + ahead + i * lanes, 0, 2);
-    }
+    for (std::size_t i = 0; i < kVectors; ++i) AskFor(value + args.ahead + i * lanes);
     if constexpr (kVectors == 1) {
       v0 = left == lanes ? hn::LoadU(d, value) : simd::LoadTail(d, value, left);
     } else {
