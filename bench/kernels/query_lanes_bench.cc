@@ -4,7 +4,8 @@
 // values each.
 // `_l3` with 32 keys: 512 heads, as much in all. `_causal`: query i sees keys 0 to i. `_ahead`: asks for what the next
 // step or head reads, as the engine does where heads come from memory; what that costs where they do not is the
-// difference to the same case without, on targets that ask.
+// difference to the same case without, on targets that ask. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin in
+// the same set of L1.
 #include "engine/kernels/query_lanes.h"
 
 #include <algorithm>
@@ -30,8 +31,8 @@ struct LanesCase {
   std::size_t batches;  // of row / size heads each
   bool causal;
   bool ahead = false;
+  std::size_t row = 512;
 };
-constexpr std::size_t kRow = 512;
 constexpr LanesCase kLanesCases[] = {
     {"q8_n8_d8", 8, 8, 8, 8, 1, false},
     {"q32_n32_d64", 32, 32, 64, 32, 1, false},
@@ -47,24 +48,25 @@ constexpr LanesCase kLanesCases[] = {
     {"q48_n512_d64", 48, 512, 64, 128, 0, false},
     {"q64_n512_d64", 64, 512, 64, 128, 0, false},
     {"q16_n512_d128", 16, 512, 128, 128, 0, false},
+    {"q16_n512_d128_row1024", 16, 512, 128, 128, 0, false, false, 1024},
 };
 
 void query_lanes(benchmark::State& state, const Target& target, const LanesCase& c) {
   const kernels::QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
   // batches 0: one head again and again.
-  const std::size_t batches = std::max<std::size_t>(c.batches, 1), heads = c.batches == 0 ? 1 : kRow / c.size;
+  const std::size_t batches = std::max<std::size_t>(c.batches, 1), heads = c.batches == 0 ? 1 : c.row / c.size;
   const std::size_t L = (c.queries + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
-  const AlignedFloats queries(batches * c.queries * kRow, 1), keys(batches * c.keys * kRow, 2);
-  const AlignedFloats values(batches * c.keys * kRow, 3), output(batches * c.queries * kRow, 4);
+  const AlignedFloats queries(batches * c.queries * c.row, 1), keys(batches * c.keys * c.row, 2);
+  const AlignedFloats values(batches * c.keys * c.row, 3), output(batches * c.queries * c.row, 4);
   const std::size_t o_row = (c.size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const AlignedFloats packed(c.size * L), scores(c.step * L), o(c.queries * o_row), sums(3 * L);
   const AlignedFloats lens_memory(L);
   std::int32_t* lens = reinterpret_cast<std::int32_t*>(lens_memory.data());
-  const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(kRow);
+  const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(c.row);
   for (auto _ : state) {
     for (std::size_t item = 0; item < batches * heads; ++item) {
       const std::size_t batch = item / heads, column = item % heads * c.size;
-      kernels.pack({.queries = queries.data() + batch * c.queries * kRow + column,
+      kernels.pack({.queries = queries.data() + batch * c.queries * c.row + column,
                     .head_stride = 0,
                     .row_stride = stride,
                     .num_heads = 1,
@@ -81,13 +83,13 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
           if (i < c.queries) shortest = std::min(shortest, len);
           lens[i] = i < c.queries ? static_cast<std::int32_t>(len) : 0;
         }
-        const std::size_t row = (batch * c.keys + first) * kRow + column;
+        const std::size_t row = (batch * c.keys + first) * c.row + column;
         const bool is_last = first + c.step >= c.keys;
         const std::size_t next = is_last ? (item + 1) % (batches * heads) : item;
         const std::size_t next_row = is_last ? 0 : first + c.step;
         const auto rows_ahead = [&](const AlignedFloats& from, std::size_t per_batch, std::size_t begin,
                                     std::size_t n) {
-          return kernels::RowsAhead{from.data() + (next / heads * per_batch + begin) * kRow + next % heads * c.size,
+          return kernels::RowsAhead{from.data() + (next / heads * per_batch + begin) * c.row + next % heads * c.size,
                                     stride, n, c.size};
         };
         kernels::RowsAhead ahead[] = {rows_ahead(output, c.queries, 0, is_last ? c.queries : 0),
@@ -120,7 +122,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                      .num_heads = 1,
                      .num_queries = c.queries,
                      .size = c.size,
-                     .output = output.data() + batch * c.queries * kRow + column,
+                     .output = output.data() + batch * c.queries * c.row + column,
                      .head_stride = 0,
                      .row_stride = stride,
                      .divide = true});

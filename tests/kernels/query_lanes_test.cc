@@ -35,7 +35,7 @@ struct Problem {
   std::vector<std::int32_t> lens;  // per query of each head
 
   Problem(std::size_t heads_, std::size_t queries_, std::size_t keys_, std::size_t size_, std::size_t value_size_,
-          Random& random, Guard guard = Guard::kEnd)
+          Random& random, Guard guard = Guard::kEnd, std::size_t key_stride_ = 0)
       : heads(heads_),
         queries(queries_),
         keys(keys_),
@@ -43,7 +43,7 @@ struct Problem {
         value_size(value_size_),
         query_stride(heads * (size + 1) + 2),
         head_stride(size + 1),
-        key_stride(size + 3),
+        key_stride(key_stride_ == 0 ? size + 3 : key_stride_),
         value_stride(value_size + 5),
         q((queries - 1) * query_stride + (heads - 1) * head_stride + size, guard),
         k((keys - 1) * key_stride + size, guard),
@@ -211,6 +211,26 @@ TEST_CASE("query_lanes: sizes around the lanes and the registers, value size unl
       check(2, 40, 70, 64, 48, 70, ragged);
     }
     MESSAGE(target.name(), ": ", worst, " of the bound");
+  });
+}
+
+TEST_CASE("query_lanes: keys 4 KiB apart give the bits of keys at any other distance") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    for (const std::size_t queries : {1u, 4u, 5u, 8u, 9u, 16u, 17u, 33u, 50u}) {
+      for (const std::size_t keys : {1u, 7u, 8u, 9u, 15u, 16u, 17u, 31u}) {
+        INFO(queries, " queries, ", keys, " keys");
+        Random random(queries * 100 + keys), same_random(queries * 100 + keys);
+        Problem near(1, queries, keys, 131, 19, random);
+        Problem apart(1, queries, keys, 131, 19, same_random, Guard::kEnd, 1024);
+        std::copy(near.v.begin(), near.v.end(), apart.v.begin());
+        for (std::size_t j = 0; j < keys; ++j) {
+          std::copy_n(near.k.data() + j * near.key_stride, near.size, apart.k.data() + j * apart.key_stride);
+        }
+        CHECK(run(kernels, near, keys) == run(kernels, apart, keys));
+        CHECK(error_of(run(kernels, apart, keys), apart) <= 1.0);
+      }
+    }
   });
 }
 
