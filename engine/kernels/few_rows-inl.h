@@ -27,10 +27,10 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Rows of the next call are asked for, into L2, while those of this one are at work: what is next in the caller's order
-// is known to him alone, and memory needs the time of some 16 rows. The way before, 4 to 8 rows further down the same
-// head, asked in good time only within a call, and for what other heads come before where these lie side by side.
-// 33.5 MB, 4 rows, size 128, EPYC (Zen 4, 32 MB of L3), ms before and now, few_rows/decode_*_r4_n4096_d128_block16:
+// Rows of a later call are asked for, into L2, while those of this one are at work: the order of calls is the caller's,
+// and memory needs the time of 16 rows or more. The way before, 4 to 8 rows further down the same head, was in time
+// only within a call, and beyond it asked for what other heads' rows come before where these lie side by side. 33.5 MB,
+// 4 rows, size 128, EPYC (Zen 4, 32 MB of L3), ms before and now, few_rows/decode_*_r4_n4096_d128_block16:
 //                       AVX3          AVX2          SSE4
 //     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
 //     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47

@@ -27,7 +27,7 @@ struct DotRowsArgs {
   std::size_t size;              // D
   float* scores;                 // scores[r * scores_stride + j] are written exactly
   std::ptrdiff_t scores_stride;  // elements, any
-  std::ptrdiff_t ahead = 0;      // elements from keys to those of the next call, which are asked for meanwhile
+  std::ptrdiff_t ahead = 0;      // elements from keys to those of a later call, asked for meanwhile
 };
 
 struct PoolRowsArgs {
@@ -41,7 +41,7 @@ struct PoolRowsArgs {
   std::size_t value_size;              // Dv
   float* accumulators;                 // row r at accumulators + r * accumulators_stride, aligned, whole vectors
   std::ptrdiff_t accumulators_stride;  // elements, a multiple of the lanes
-  std::ptrdiff_t ahead = 0;            // elements from values to those of the next call
+  std::ptrdiff_t ahead = 0;            // elements from values to those of a later call
 };
 
 struct FewRowsKernels {
