@@ -300,17 +300,16 @@ template <class D>
 void LeaveLanes(D d, const LeaveLanesArgs& args) {
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d), row_size = LaneRowSize(d, args.size);
-  ForVectorsOfLanes(
-      d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {
-        const float* from = args.from + lane * row_size;
-        for (std::size_t i = 0; i < count; ++i, from += row_size) {
-          const V factor = hn::Set(d, factors[i]);
-          const auto element = [&](std::size_t n) HWY_ATTR { return TimesFactor(d, hn::Load(d, from + n), factor); };
-          std::size_t n = 0;
-          for (; n + lanes <= args.size; n += lanes) hn::StoreU(element(n), d, rows[i] + n);
-          if (n < args.size) simd::StoreTail(element(n), d, rows[i] + n, args.size - n);
-        }
-      });
+  ForVectorsOfLanes(d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {
+    const float* from = args.from + lane * row_size;
+    for (std::size_t i = 0; i < count; ++i, from += row_size) {
+      const V factor = hn::Set(d, factors[i]);
+      const auto element = [&](std::size_t n) HWY_ATTR { return TimesFactor(d, hn::Load(d, from + n), factor); };
+      std::size_t n = 0;
+      for (; n + lanes <= args.size; n += lanes) hn::StoreU(element(n), d, rows[i] + n);
+      if (n < args.size) simd::StoreTail(element(n), d, rows[i] + n, args.size - n);
+    }
+  });
 }
 
 // The way of weights: p lies key by key, lane by lane.
@@ -318,30 +317,29 @@ template <class D>
 void LeaveLaneWeights(D d, const LeaveLanesArgs& args) {
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t L = hwy::RoundUpTo(args.num_heads * args.num_queries, lanes);
-  ForVectorsOfLanes(
-      d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {
-        for (std::size_t n = 0; n < args.size; n += lanes) {
-          const float* from = args.from + n * L + lane;
-          const std::size_t left = std::min(lanes, args.size - n);
+  ForVectorsOfLanes(d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {
+    for (std::size_t n = 0; n < args.size; n += lanes) {
+      const float* from = args.from + n * L + lane;
+      const std::size_t left = std::min(lanes, args.size - n);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
-          const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(L);
-          std::size_t i = 0;
-          const StoreToRows store{rows, factors, n, left, &i};
-          if (left == lanes) {
-            while (i + 4 <= count)
-              simd::transpose::FourColumns(d, simd::transpose::WholeRows{from + i, stride}, 4, factors, 0, store);
-          }
-          while (i < count) {
-            simd::transpose::FourColumns(d, simd::transpose::EndingRows{from + i, stride, left, 4},
-                                         std::min<std::size_t>(4, count - i), factors, 0, store);
-          }
+      const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(L);
+      std::size_t i = 0;
+      const StoreToRows store{rows, factors, n, left, &i};
+      if (left == lanes) {
+        while (i + 4 <= count)
+          simd::transpose::FourColumns(d, simd::transpose::WholeRows{from + i, stride}, 4, factors, 0, store);
+      }
+      while (i < count) {
+        simd::transpose::FourColumns(d, simd::transpose::EndingRows{from + i, stride, left, 4},
+                                     std::min<std::size_t>(4, count - i), factors, 0, store);
+      }
 #else
           for (std::size_t i = 0; i < count; ++i) {
             for (std::size_t k = 0; k < left; ++k) rows[i][n + k] = factors[i] == 0 ? 0 : from[k * L + i] * factors[i];
           }
 #endif
-        }
-      });
+    }
+  });
 }
 
 }  // namespace HWY_NAMESPACE
