@@ -31,6 +31,7 @@ std::size_t padded(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 struct Dots {
   std::size_t rows, keys, size;
   std::size_t query_stride, key_stride, score_stride;
+  std::ptrdiff_t ahead = 0;
   GuardedArray<float> q, k, scores;
 
   Dots(std::size_t rows_, std::size_t keys_, std::size_t size_, Random& random, Guard guard)
@@ -56,7 +57,8 @@ struct Dots {
                   .num_keys = num_keys,
                   .size = size,
                   .scores = scores.data() + row * score_stride + key,
-                  .scores_stride = static_cast<std::ptrdiff_t>(score_stride)});
+                  .scores_stride = static_cast<std::ptrdiff_t>(score_stride),
+                  .ahead = ahead});
   }
 };
 
@@ -134,6 +136,7 @@ TEST_CASE("few_rows dots: a score does not depend on the other rows and keys of 
 struct Pool {
   std::size_t rows, values, size;
   std::size_t value_stride, p_stride, o_stride;
+  std::ptrdiff_t ahead = 0;
   GuardedArray<float> v, p;
   hwy::AlignedFreeUniquePtr<float[]> o;
   std::vector<float> before;
@@ -168,7 +171,8 @@ struct Pool {
                   .num_values = values,
                   .value_size = size,
                   .accumulators = o.get() + row * o_stride,
-                  .accumulators_stride = static_cast<std::ptrdiff_t>(o_stride)});
+                  .accumulators_stride = static_cast<std::ptrdiff_t>(o_stride),
+                  .ahead = ahead});
   }
 };
 
@@ -211,6 +215,31 @@ TEST_CASE("few_rows pool: any number of rows and values, any size, rows of any l
       }
     }
     MESSAGE(target.name(), ": ", worst, " times 2e-7 (|o| + sum of |terms| / 10)");
+  });
+}
+
+TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie anywhere") {
+  for_each_target([](const Target& target) {
+    const FewRowsKernels kernels = kernels::few_rows_kernels(target.id());
+    Random random(5);
+    Dots dots(5, 29, 77, random, Guard::kEnd);
+    dots.run(kernels, 0, 5, 0, 29);
+    const std::vector<float> scores(dots.scores.begin(), dots.scores.end());
+    Pool pool(5, 29, 77, random, Guard::kEnd);
+    pool.run(kernels, 0, 5);
+    const std::vector<float> pooled(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
+    // The next block, then far beyond either end of what is mapped.
+    for (const std::ptrdiff_t ahead : {std::ptrdiff_t{16} * 80, std::ptrdiff_t{1} << 20, -(std::ptrdiff_t{1} << 20)}) {
+      INFO(ahead, " floats ahead");
+      dots.ahead = pool.ahead = ahead;
+      std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
+      dots.run(kernels, 0, 5, 0, 29);
+      CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));
+      pool.run(kernels, 0, 5);
+      for (std::size_t i = 0; i < pooled.size(); ++i) {
+        if (i % pool.o_stride < 77) CHECK(pooled[i] == pool.o[i]);
+      }
+    }
   });
 }
 
