@@ -6,13 +6,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <hwy/aligned_allocator.h>
 
+#include "tests/kernels/query_lanes_cases.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
@@ -23,158 +22,6 @@ namespace {
 using kernels::QueryLanesKernels;
 using kernels::RowsAhead;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kLog2E = 1.44269504f;
-
-// A problem whose rows end at an unmapped page, or begin at one, with heads and rows at odd distances.
-struct Problem {
-  std::size_t heads, queries, keys, size, value_size;
-  std::size_t query_stride, head_stride, key_stride, value_stride;
-  GuardedArray<float> q, k, v;
-  std::vector<std::int32_t> lens;  // per query of each head
-
-  Problem(std::size_t heads_, std::size_t queries_, std::size_t keys_, std::size_t size_, std::size_t value_size_,
-          Random& random, Guard guard = Guard::kEnd, std::size_t key_stride_ = 0)
-      : heads(heads_),
-        queries(queries_),
-        keys(keys_),
-        size(size_),
-        value_size(value_size_),
-        query_stride(heads * (size + 1) + 2),
-        head_stride(size + 1),
-        key_stride(key_stride_ == 0 ? size + 3 : key_stride_),
-        value_stride(value_size + 5),
-        q((queries - 1) * query_stride + (heads - 1) * head_stride + size, guard),
-        k((keys - 1) * key_stride + size, guard),
-        v((keys - 1) * value_stride + value_size, guard),
-        lens(heads * queries, static_cast<std::int32_t>(keys)) {
-    for (float& x : q) x = random.normal();
-    for (float& x : k) x = random.normal();
-    for (float& x : v) x = random.normal();
-  }
-  const float* query(std::size_t lane) const {
-    return q.data() + lane / queries * head_stride + lane % queries * query_stride;
-  }
-};
-
-// Row of lane i: heads * queries rows of value_size.
-std::vector<float> run(const QueryLanesKernels& kernels, const Problem& p, std::size_t step, bool divide = true,
-                       Guard guard = Guard::kEnd, std::span<RowsAhead> ahead = {}) {
-  const std::size_t used = p.heads * p.queries;
-  const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
-  const auto packed = hwy::AllocateAligned<float>(p.size * L);
-  const auto scores = hwy::AllocateAligned<float>(step * L);
-  const std::size_t o_row = (p.value_size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
-  const auto o = hwy::AllocateAligned<float>(used * o_row);
-  const auto sums = hwy::AllocateAligned<float>(3 * L);
-  const auto lens = hwy::AllocateAligned<std::int32_t>(L);
-  std::fill_n(packed.get(), p.size * L, kNaN);
-  std::fill_n(scores.get(), step * L, kNaN);
-  std::fill_n(o.get(), used * o_row, kNaN);
-  std::fill_n(sums.get(), 3 * L, kNaN);
-  kernels.pack({.queries = p.q.data(),
-                .head_stride = static_cast<std::ptrdiff_t>(p.head_stride),
-                .row_stride = static_cast<std::ptrdiff_t>(p.query_stride),
-                .num_heads = p.heads,
-                .num_queries = p.queries,
-                .size = p.size,
-                .scale = kLog2E,
-                .packed = packed.get()});
-  for (std::size_t i = 0; i < p.size * L; ++i) {
-    const std::size_t lane = i % L;
-    if (packed[i] != (lane < used ? kLog2E * p.query(lane)[i / L] : 0.0f)) {
-      CHECK(std::isnan(packed[i]));
-      CHECK(std::isnan(p.query(lane)[i / L]));
-    }
-  }
-  for (std::size_t first = 0; first < p.keys; first += step) {
-    std::int32_t longest = 0, shortest = static_cast<std::int32_t>(step);
-    for (std::size_t i = 0; i < L; ++i) {
-      lens[i] =
-          i < used ? std::clamp(p.lens[i] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(step)) : 0;
-      if (i < used) longest = std::max(longest, lens[i]), shortest = std::min(shortest, lens[i]);
-    }
-    kernels.step({.queries = packed.get(),
-                  .num_lanes = L,
-                  .num_used = used,
-                  .size = p.size,
-                  .value_size = p.value_size,
-                  .keys = p.k.data() + first * p.key_stride,
-                  .keys_stride = static_cast<std::ptrdiff_t>(p.key_stride),
-                  .values = p.v.data() + first * p.value_stride,
-                  .values_stride = static_cast<std::ptrdiff_t>(p.value_stride),
-                  .num_keys = static_cast<std::size_t>(longest),
-                  .shortest = static_cast<std::size_t>(shortest),
-                  .lens = lens.get(),
-                  .scores = scores.get(),
-                  .first = first == 0,
-                  .lane_max = sums.get(),
-                  .lane_sum = sums.get() + L,
-                  .lane_lost = sums.get() + 2 * L,
-                  .accumulators = o.get(),
-                  .ahead = ahead});
-  }
-  // Queries of all heads, backwards; what lies between the rows stays.
-  const std::size_t row = p.value_size + 3;
-  GuardedArray<float> output((used - 1) * row + p.value_size, guard);
-  std::fill(output.begin(), output.end(), -77.0f);
-  kernels.leave({.from = o.get(),
-                 .lane_sum = sums.get() + L,
-                 .lane_lost = sums.get() + 2 * L,
-                 .num_heads = p.heads,
-                 .num_queries = p.queries,
-                 .size = p.value_size,
-                 .output = output.data() + (used - 1) * row,
-                 .head_stride = -static_cast<std::ptrdiff_t>(p.queries * row),
-                 .row_stride = -static_cast<std::ptrdiff_t>(row),
-                 .divide = divide});
-  std::vector<float> result;
-  std::size_t overwritten = 0;
-  for (std::size_t i = 0; i < output.size(); ++i) {
-    if (i % row >= p.value_size && output[i] != -77.0f) ++overwritten;
-  }
-  CHECK(overwritten == 0);
-  for (std::size_t i = 0; i < used; ++i) {
-    const float* from = output.data() + (used - 1 - i) * row;
-    result.insert(result.end(), from, from + p.value_size);
-    if (!divide) {  // what a merge needs: 2^m and l in the same units
-      result.push_back(sums[i]);
-      result.push_back(sums[L + i] - sums[2 * L + i]);
-    }
-  }
-  return result;
-}
-
-// The largest distance from the truth in units of 2e-7 (4 + max|score|) max|v|; infinite where NaN or 0 differ.
-double error_of(const std::vector<float>& result, const Problem& p) {
-  double worst = 0;
-  for (std::size_t lane = 0; lane < p.heads * p.queries; ++lane) {
-    const std::size_t len = static_cast<std::size_t>(p.lens[lane]);
-    std::vector<double> scores(len);
-    double max = -kInf, largest = 0, scale = 0;
-    for (std::size_t j = 0; j < len; ++j) {
-      for (std::size_t k = 0; k < p.size; ++k) {
-        scores[j] += static_cast<double>(p.query(lane)[k]) * p.k[j * p.key_stride + k];
-      }
-      max = std::max(max, scores[j]);
-      largest = std::max(largest, std::abs(scores[j]));
-      for (std::size_t n = 0; n < p.value_size; ++n)
-        scale = std::max<double>(scale, std::abs(p.v[j * p.value_stride + n]));
-    }
-    double sum = 0;
-    for (double& s : scores) sum += s = std::exp(s - max);
-    for (std::size_t n = 0; n < p.value_size; ++n) {
-      double truth = 0;
-      for (std::size_t j = 0; j < len; ++j) truth += scores[j] / sum * p.v[j * p.value_stride + n];
-      const double error = std::abs(result[lane * p.value_size + n] - truth);
-      if (!(error <= 1e30)) return kInf;
-      if (error > 0) worst = std::max(worst, error / (2e-7 * (4 + largest) * scale));
-    }
-  }
-  return worst;
-}
-
 TEST_CASE("query_lanes: sizes around the lanes and the registers, value size unlike size, ragged lengths") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
@@ -184,12 +31,12 @@ TEST_CASE("query_lanes: sizes around the lanes and the registers, value size unl
                            std::size_t value_size, std::size_t step, int ragged) {
       INFO(heads, " x ", queries, " x ", keys, ", ", size, " and ", value_size, ", step ", step, ", ragged ", ragged);
       const Guard guard = random.bits() % 2 == 0 ? Guard::kEnd : Guard::kBegin;
-      Problem p(heads, queries, keys, size, value_size, random, guard);
+      LanesProblem p(heads, queries, keys, size, value_size, random, guard);
       for (std::size_t i = 0; i < p.lens.size(); ++i) {
         if (ragged == 1) p.lens[i] = static_cast<std::int32_t>(random.integer(0, static_cast<std::int64_t>(keys)));
         if (ragged == 2) p.lens[i] = static_cast<std::int32_t>(std::min(keys, i % queries + 1));
       }
-      const double error = error_of(run(kernels, p, step, true, guard), p);
+      const double error = lanes_error(run_lanes(kernels, p, step, true, guard), p);
       CHECK(error <= 1.0);
       worst = std::max(worst, error);
     };
@@ -221,14 +68,14 @@ TEST_CASE("query_lanes: keys 4 KiB apart give the bits of keys at any other dist
       for (const std::size_t keys : {1u, 7u, 8u, 9u, 15u, 16u, 17u, 31u}) {
         INFO(queries, " queries, ", keys, " keys");
         Random random(queries * 100 + keys), same_random(queries * 100 + keys);
-        Problem near(1, queries, keys, 131, 19, random);
-        Problem apart(1, queries, keys, 131, 19, same_random, Guard::kEnd, 1024);
+        LanesProblem near(1, queries, keys, 131, 19, random);
+        LanesProblem apart(1, queries, keys, 131, 19, same_random, Guard::kEnd, 1024);
         std::copy(near.v.begin(), near.v.end(), apart.v.begin());
         for (std::size_t j = 0; j < keys; ++j) {
           std::copy_n(near.k.data() + j * near.key_stride, near.size, apart.k.data() + j * apart.key_stride);
         }
-        CHECK(run(kernels, near, keys) == run(kernels, apart, keys));
-        CHECK(error_of(run(kernels, apart, keys), apart) <= 1.0);
+        CHECK(run_lanes(kernels, near, keys) == run_lanes(kernels, apart, keys));
+        CHECK(lanes_error(run_lanes(kernels, apart, keys), apart) <= 1.0);
       }
     }
   });
@@ -239,18 +86,18 @@ TEST_CASE("query_lanes: a lane does not depend on the others, to the bit") {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
     Random random(2);
     constexpr std::size_t kQueries = 50, kKeys = 150, kSize = 33, kValueSize = 37;
-    Problem all(1, kQueries, kKeys, kSize, kValueSize, random);
+    LanesProblem all(1, kQueries, kKeys, kSize, kValueSize, random);
     for (float& x : all.q) x *= 6;  // scores far enough apart for m to move now and then
     for (std::int32_t& len : all.lens) len = static_cast<std::int32_t>(random.integer(0, kKeys));
     all.lens[0] = kKeys;
-    const std::vector<float> together = run(kernels, all, 64);
+    const std::vector<float> together = run_lanes(kernels, all, 64);
     for (std::size_t i = 0; i < kQueries; ++i) {
-      Problem alone(1, 1, kKeys, kSize, kValueSize, random);
+      LanesProblem alone(1, 1, kKeys, kSize, kValueSize, random);
       std::copy_n(all.query(i), kSize, alone.q.data());
       std::copy(all.k.begin(), all.k.end(), alone.k.begin());
       std::copy(all.v.begin(), all.v.end(), alone.v.begin());
       alone.lens[0] = all.lens[i];
-      const std::vector<float> result = run(kernels, alone, 64);
+      const std::vector<float> result = run_lanes(kernels, alone, 64);
       CHECK(std::equal(result.begin(), result.end(), together.begin() + static_cast<std::ptrdiff_t>(i * kValueSize)));
     }
   });
@@ -261,7 +108,7 @@ TEST_CASE("query_lanes: rows that are asked for meanwhile change no bit, lie any
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
     Random random(4);
     for (const std::size_t queries : {1u, 6u, 7u, 8u, 14u, 16u, 33u, 50u}) {
-      Problem p(1, queries, 130, 36, 2 * 64 + 37, random);  // values: panels, vectors and a tail
+      LanesProblem p(1, queries, 130, 36, 2 * 64 + 37, random);  // values: panels, vectors and a tail
       for (std::int32_t& len : p.lens) len = static_cast<std::int32_t>(random.integer(1, 130));
       p.lens[0] = 130;  // terms enough to ask for all
       const float* unmapped = p.k.data() + p.k.size();
@@ -269,8 +116,8 @@ TEST_CASE("query_lanes: rows that are asked for meanwhile change no bit, lie any
                            {.next = unmapped, .stride = 100, .num_rows = 7, .size = 33},
                            {.next = p.q.data(), .stride = -5, .num_rows = 1, .size = 1},
                            {.next = unmapped, .stride = 0, .num_rows = 3, .size = 64}};
-      const std::vector<float> expected = run(kernels, p, 64);
-      CHECK(run(kernels, p, 64, true, Guard::kEnd, ahead) == expected);
+      const std::vector<float> expected = run_lanes(kernels, p, 64);
+      CHECK(run_lanes(kernels, p, 64, true, Guard::kEnd, ahead) == expected);
       std::size_t left = 0;
       for (const RowsAhead& rows : ahead) left += rows.num_rows;
       CHECK(left == (kernels.asks_ahead ? 0 : 7 + 1 + 3));
@@ -286,7 +133,7 @@ TEST_CASE("query_lanes: thousands of keys, scores that creep, jump and are large
     double worst = 0;
     // Scores are q * k of size 1: a factor per query, a course per key.
     for (int course = 0; course < 8; ++course) {
-      Problem p(1, kQueries, kKeys, 1, 2, random);
+      LanesProblem p(1, kQueries, kKeys, 1, 2, random);
       for (std::size_t j = 0; j < kKeys; ++j) {
         const float x = static_cast<float>(j);
         float& key = p.k[j * p.key_stride];
@@ -301,7 +148,7 @@ TEST_CASE("query_lanes: thousands of keys, scores that creep, jump and are large
         p.v[j * p.value_stride] = j % 3 == 0 ? 1.0f : 0.25f;
       }
       for (std::size_t i = 0; i < kQueries; ++i) p.q[i * p.query_stride] = 1 + static_cast<float>(i) / 16;
-      const double error = error_of(run(kernels, p, 128), p);
+      const double error = lanes_error(run_lanes(kernels, p, 128), p);
       INFO("course ", course);
       CHECK(error <= 1.0);
       worst = std::max(worst, error);
@@ -315,7 +162,7 @@ TEST_CASE("query_lanes: what is beyond a lane's length does not influence it, be
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
     Random random(4);
     constexpr std::size_t kQueries = 37, kKeys = 40;
-    Problem clean(1, kQueries, kKeys, 9, 18, random), dirty(1, kQueries, kKeys, 9, 18, random);
+    LanesProblem clean(1, kQueries, kKeys, 9, 18, random), dirty(1, kQueries, kKeys, 9, 18, random);
     std::copy(clean.q.begin(), clean.q.end(), dirty.q.begin());
     for (const float special : {kNaN, kInf, -kInf}) {
       for (std::size_t from = 0; from < kKeys; from += 7) {
@@ -328,7 +175,7 @@ TEST_CASE("query_lanes: what is beyond a lane's length does not influence it, be
           for (std::size_t k = 0; k < 9; ++k) dirty.k[j * dirty.key_stride + k] = special;
           for (std::size_t n = 0; n < 18; ++n) dirty.v[j * dirty.value_stride + n] = special;
         }
-        const std::vector<float> expected = run(kernels, clean, 16), result = run(kernels, dirty, 16);
+        const std::vector<float> expected = run_lanes(kernels, clean, 16), result = run_lanes(kernels, dirty, 16);
         INFO(special, " from ", from);
         for (std::size_t i = 0; i < kQueries; ++i) {
           if (i % 3 == 0) continue;  // it sees them
@@ -349,20 +196,20 @@ TEST_CASE("query_lanes: NaN and +inf scores make their lane NaN, -inf weighs 0, 
     for (std::size_t place = 0; place < kKeys; ++place) {
       for (const float special : {kNaN, kInf, -kInf}) {
         // Query i sees the special number in key `place` (times 1), the others 0 times it: of size 2.
-        Problem p(1, kQueries, kKeys, 1, 2, random);
+        LanesProblem p(1, kQueries, kKeys, 1, 2, random);
         for (float& x : p.q) x = 1.0f;
         p.k[place * p.key_stride] = special;
         if (special != -kInf && place < 5) p.k[(kKeys - 1) * p.key_stride] = 200;  // must not scale the NaN away
         for (std::size_t i = 0; i < kQueries; i += 2) p.lens[i] = static_cast<std::int32_t>(place);
-        const std::vector<float> result = run(kernels, p, 5);
+        const std::vector<float> result = run_lanes(kernels, p, 5);
         INFO(special, " at ", place);
-        Problem without(1, kQueries, kKeys, 1, 2, random);
+        LanesProblem without(1, kQueries, kKeys, 1, 2, random);
         std::copy(p.q.begin(), p.q.end(), without.q.begin());
         std::copy(p.k.begin(), p.k.end(), without.k.begin());
         std::copy(p.v.begin(), p.v.end(), without.v.begin());
         without.lens = p.lens;
         without.k[place * p.key_stride] = -1e4f;
-        const std::vector<float> others = run(kernels, without, 5);
+        const std::vector<float> others = run_lanes(kernels, without, 5);
         for (std::size_t i = 0; i < kQueries; ++i) {
           if (i % 2 == 1 && special != -kInf) {
             CHECK(all_nan(result.data() + 2 * i));
@@ -374,15 +221,15 @@ TEST_CASE("query_lanes: NaN and +inf scores make their lane NaN, -inf weighs 0, 
         }
       }
     }
-    Problem nothing(1, kQueries, kKeys, 1, 2, random);
+    LanesProblem nothing(1, kQueries, kKeys, 1, 2, random);
     for (float& x : nothing.q) x = 1.0f;
     for (std::size_t j = 0; j < kKeys; ++j) nothing.k[j * nothing.key_stride] = -kInf;
     const std::vector<float> zeros(kQueries * 2, 0.0f);
-    CHECK(run(kernels, nothing, 8) == zeros);
+    CHECK(run_lanes(kernels, nothing, 8) == zeros);
     for (std::size_t j = 0; j < kKeys; ++j) nothing.v[j * nothing.value_stride] = kInf;  // 0 * inf in o
-    CHECK(run(kernels, nothing, 8) == zeros);
+    CHECK(run_lanes(kernels, nothing, 8) == zeros);
     std::fill(nothing.lens.begin(), nothing.lens.end(), 0);
-    CHECK(run(kernels, nothing, 8) == zeros);
+    CHECK(run_lanes(kernels, nothing, 8) == zeros);
   });
 }
 
@@ -438,8 +285,8 @@ TEST_CASE("query_lanes: a chunk leaves o, m and l") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
     Random random(6);
-    Problem p(2, 5, 70, 12, 6, random);
-    const std::vector<float> whole = run(kernels, p, 16), parts = run(kernels, p, 16, false);
+    LanesProblem p(2, 5, 70, 12, 6, random);
+    const std::vector<float> whole = run_lanes(kernels, p, 16), parts = run_lanes(kernels, p, 16, false);
     for (std::size_t i = 0; i < 10; ++i) {
       const float m = parts[i * 8 + 6], l = parts[i * 8 + 7];
       CHECK(m == std::round(m));
