@@ -1,4 +1,6 @@
 // masked_softmax_rows/r64_n1024: 64 rows of 1024 scores, 256 KiB in and as much out: L2.
+// masked_softmax_rows/r4096_n1024: 16 MiB in and as much out, half of it padding with _lens; the scores and the output
+// of the next row are asked for ahead, with _breaks what hardware prefetchers cannot know alone.
 // per_element: time / (rows * columns), all three passes.
 #include "engine/kernels/masked_softmax.h"
 
@@ -15,36 +17,60 @@
 namespace attend::bench {
 namespace {
 
-void masked_softmax_rows(benchmark::State& state, std::int64_t target, std::size_t rows, std::size_t columns) {
-  std::vector<float> input(rows * columns), output(rows * columns);
-  for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<float>(i * 7919 % 2003) * 0.005f;
+struct Case {
+  std::string name;
+  std::size_t rows, columns;
+  kernels::AskAhead ask_ahead = kernels::AskAhead::kAll;
+  bool ragged = false;
+};
+
+void masked_softmax_rows(benchmark::State& state, std::int64_t target, const Case& c) {
+  const std::size_t scores = c.rows * c.columns;
+  std::vector<float> input(scores), output(scores);
+  for (std::size_t i = 0; i < scores; ++i) input[i] = static_cast<float>(i * 7919 % 2003) * 0.005f;
+  std::vector<std::int32_t> lens;
+  for (std::size_t r = 0; c.ragged && r < c.rows; ++r) {
+    lens.push_back(static_cast<std::int32_t>(r * 7919 % (c.columns + 1)));
+  }
   const kernels::MaskedSoftmaxKernels kernels = kernels::masked_softmax_kernels(target);
   const kernels::MaskedSoftmaxArgs args{.input = input.data(),
-                                        .input_stride = static_cast<std::ptrdiff_t>(columns),
+                                        .input_stride = static_cast<std::ptrdiff_t>(c.columns),
                                         .output = output.data(),
-                                        .output_stride = static_cast<std::ptrdiff_t>(columns),
-                                        .num_rows = rows,
-                                        .num_columns = columns,
-                                        .valid_lens = nullptr,
-                                        .valid_lens_stride = 0};
+                                        .output_stride = static_cast<std::ptrdiff_t>(c.columns),
+                                        .num_rows = c.rows,
+                                        .num_columns = c.columns,
+                                        .valid_lens = lens.empty() ? nullptr : lens.data(),
+                                        .valid_lens_stride = 1,
+                                        .ask_ahead = c.ask_ahead};
   for (auto _ : state) {
     kernels.rows(args);
     benchmark::ClobberMemory();
   }
   // Elements per second, inverted; the console shows it as "285.1ps", JSON in seconds.
   state.counters["per_element"] = benchmark::Counter(
-      static_cast<double>(rows * columns), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+      static_cast<double>(scores), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 }  // namespace
 
 void register_masked_softmax_benchmarks() {
+  std::vector<Case> cases;
+  for (const std::size_t columns : {64u, 1024u, 16384u}) {
+    cases.push_back({.name = "r64_n" + std::to_string(columns), .rows = 64, .columns = columns});
+  }
+  for (const bool ragged : {false, true}) {
+    const std::string name = ragged ? "r4096_n1024_lens" : "r4096_n1024";
+    Case c{.name = name, .rows = 4096, .columns = 1024, .ragged = ragged};
+    cases.push_back(c);
+    c.name += "_breaks";
+    c.ask_ahead = kernels::AskAhead::kBreaks;
+    cases.push_back(c);
+  }
   for (const Target& target : Target::available()) {
-    for (const std::size_t columns : {64u, 1024u, 16384u}) {
-      const std::string name = "masked_softmax_rows/r64_n" + std::to_string(columns) + "/" + target.name();
-      benchmark::RegisterBenchmark(name.c_str(), [id = target.id(), columns](benchmark::State& state) {
-        masked_softmax_rows(state, id, 64, columns);
-      });
+    for (const Case& c : cases) {
+      benchmark::RegisterBenchmark(
+          ("masked_softmax_rows/" + c.name + "/" + target.name()).c_str(),
+          [id = target.id(), c](benchmark::State& state) { masked_softmax_rows(state, id, c); });
     }
   }
 }

@@ -8,6 +8,10 @@
 #include <string>
 #include <thread>
 
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
 namespace attend {
 namespace {
 
@@ -62,6 +66,16 @@ std::size_t cache_bytes_in(const std::string& directory, int level) {
     std::ifstream(cache + "/size") >> size >> unit;
     return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : unit == 'G' ? size << 30 : size;
   }
+}
+
+bool is_amd_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
+  return __get_cpuid(0, &leaves, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx &&
+         d == signature_AMD_edx;
+#else
+  return false;
+#endif
 }
 
 }  // namespace attend

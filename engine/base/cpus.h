@@ -19,6 +19,9 @@ std::size_t cache_bytes(int level);
 // The same from a directory like Linux's cpu0/cache, read anew; 0: it says nothing of that level.
 std::size_t cache_bytes_in(const std::string& directory, int level);
 
+// Whether AMD made the CPU: its hardware prefetchers want other help than Intel's.
+bool is_amd_cpu();
+
 }  // namespace attend
 
 #endif  // ATTEND_BASE_CPUS_H_

@@ -49,15 +49,18 @@ HWY_INLINE void ScaleRow(D d, float* HWY_RESTRICT row, size_t n, float factor) {
 // The row that comes next. Its scores, as far as they are valid, and its place in the output are asked for while the
 // powers of the present row are computed, the one pass in which memory has time, and while its zeros are written.
 // masked_softmax/r4096_n1024 and _lens on AVX3, Cascade Lake, 32 MB: 3.1 -> 2.0 ms and 2.7 -> 1.7. In the pass that
-// scales instead, 2.7; into L2, 2.25; the scores alone and the output in the pass that scales, 2.6.
+// scales instead, 2.7; into L2, 2.25; the scores alone and the output in the pass that scales, 2.6. Zen 4 is faster
+// where its own prefetchers are left alone (run/masked_softmax.cc).
 struct NextRow {
   const float* input;
-  size_t len;
-  const float* output;
+  size_t len;           // of input to ask for
+  const float* output;  // nullptr: not asked for
 
   HWY_INLINE void operator()(size_t j, size_t count) const {
     constexpr size_t kLine = 64 / sizeof(float);
-    for (size_t i = j; i < j + count; i += kLine) __builtin_prefetch(output + i, 1, 3);
+    if (output != nullptr) {
+      for (size_t i = j; i < j + count; i += kLine) __builtin_prefetch(output + i, 1, 3);
+    }
     if (j >= len) return;
     for (size_t i = j; i < j + count; i += kLine) __builtin_prefetch(input + i, 0, 3);
   }
@@ -117,8 +120,11 @@ HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
     const float* input = args.input + row * args.input_stride;
     float* output = args.output + row * args.output_stride;
     const size_t len = length(r);
-    const NextRow next{input + args.input_stride, length(r + 1 < args.num_rows ? r + 1 : r),
-                       output + args.output_stride};
+    NextRow next{input + args.input_stride, length(r + 1 < args.num_rows ? r + 1 : r), output + args.output_stride};
+    if (args.ask_ahead == AskAhead::kBreaks) {
+      next.output = nullptr;
+      if (args.input_stride == static_cast<std::ptrdiff_t>(len)) next.len = 0;  // the next row goes on from this one
+    }
     if (len != 0) ScaleRow(d, output, len, UnscaledSoftmax(d, input, len, output, next));
     ClearRow(d, output, len, args.num_columns, next);
   }

@@ -7,6 +7,12 @@
 
 namespace attend::kernels {
 
+// What is asked for before its row's turn; touches no result.
+enum class AskAhead {
+  kAll,    // scores and their place in the output
+  kBreaks  // scores, where they do not go on from those of the row before; the rest is left to hardware prefetchers
+};
+
 struct MaskedSoftmaxArgs {
   const float* input;            // row r at input + r * input_stride
   std::ptrdiff_t input_stride;   // elements
@@ -16,6 +22,7 @@ struct MaskedSoftmaxArgs {
   std::size_t num_columns;           // written in full: 0 at and beyond a row's valid length
   const std::int32_t* valid_lens;    // row r: valid_lens[r * valid_lens_stride]; nullptr: num_columns
   std::ptrdiff_t valid_lens_stride;  // 0: all rows share one length
+  AskAhead ask_ahead = AskAhead::kAll;
 };
 
 struct MaskedSoftmaxKernels {

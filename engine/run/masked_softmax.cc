@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/checked.h"
+#include "engine/base/cpus.h"
 #include "engine/kernels/kernel_set.h"
 #include "engine/run/bind.h"
 #include "engine/run/items.h"
@@ -31,6 +32,12 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
   check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1));
 }
 
+// Cascade Lake wants all (kernels/masked_softmax-inl.h), Zen 4 the breaks alone.
+kernels::AskAhead ask_ahead() {
+  static const bool amd = is_amd_cpu();
+  return amd ? kernels::AskAhead::kBreaks : kernels::AskAhead::kAll;
+}
+
 }  // namespace
 
 void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens, TensorView<float> output,
@@ -43,6 +50,7 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   const std::int64_t rows = input.size(-2), columns = input.size(-1);
   const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;
 
+  const kernels::AskAhead asked = ask_ahead();
   const auto work = [&](std::size_t item) {
     const auto number = static_cast<std::int64_t>(item);
     const std::int64_t head = number / items_per_head, m = number % items_per_head * kRowsPerItem;
@@ -56,7 +64,8 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
                   .num_rows = static_cast<std::size_t>(std::min(kRowsPerItem, rows - m)),
                   .num_columns = static_cast<std::size_t>(columns),
                   .valid_lens = lens,
-                  .valid_lens_stride = valid_lens.rank() == 2 ? valid_lens.stride(1) : 0});
+                  .valid_lens_stride = valid_lens.rank() == 2 ? valid_lens.stride(1) : 0,
+                  .ask_ahead = asked});
   };
   const auto items = static_cast<std::size_t>(input.size(0) * heads * items_per_head);
   if (options.executor != nullptr) {

@@ -2,6 +2,7 @@
 #include "engine/base/cpus.h"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,14 @@ TEST_CASE("cpus: this machine's caches have sizes or none, and other levels none
   CHECK(cache_bytes(1) <= cache_bytes(2));
   CHECK(cache_bytes(0) == 0);
   CHECK(cache_bytes(4) == 0);
+}
+
+TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  bool listed = false;
+  for (std::string line; std::getline(cpuinfo, line);)
+    listed = listed || line.find("AuthenticAMD") != std::string::npos;
+  CHECK(is_amd_cpu() == listed);
 }
 
 }  // namespace

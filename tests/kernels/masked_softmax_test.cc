@@ -232,5 +232,25 @@ TEST_CASE("masked_softmax: strides, lengths and in place") {
   });
 }
 
+TEST_CASE("masked_softmax: what is asked for ahead changes no bit and lies anywhere") {
+  for_each_target([](const Target& target) {
+    const auto rows = kernels::masked_softmax_kernels(target.id()).rows;
+    constexpr std::size_t kRows = 7, kColumns = 150;
+    Random random(4);
+    GuardedArray<float> input(kRows * kColumns), output(kRows * kColumns);  // beyond the last row lies nothing
+    for (float& score : input) score = random.normal();
+    const std::int32_t lens[kRows] = {150, 149, 0, 150, 150, 40, 150};
+    for (const std::int32_t* valid_lens : {lens, static_cast<const std::int32_t*>(nullptr)}) {
+      MaskedSoftmaxArgs args{input.data(), kColumns, output.data(), kColumns, kRows, kColumns, valid_lens, 1};
+      rows(args);
+      const std::vector<float> all(output.begin(), output.end());
+      std::fill(output.begin(), output.end(), -77.0f);
+      args.ask_ahead = kernels::AskAhead::kBreaks;
+      rows(args);
+      CHECK(std::equal(all.begin(), all.end(), output.begin()));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace attend::tests
