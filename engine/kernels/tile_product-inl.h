@@ -3,10 +3,10 @@
 //
 // Scalar step:  c[m][n] += a[m][k] * b[k][n]
 // Registers:    6 rows of A times kVectorsPerPanel vectors of B: 24 accumulators + 4 of B + 1 broadcast of 32 registers
-// with
-//               AVX-512 and NEON, 12 + 2 + 1 of 16 with AVX2 and SSE. Six rows and two vectors are the 12 independent
-//               sums that cover 4 cycles of latency on 2 FMA ports with room to spare; four vectors amortise the
-//               broadcast further. bench: tile_product/*.
+//               with AVX-512 and NEON, 12 + 2 + 1 of 16 with AVX2 and SSE. Six rows and two vectors are the 12
+//               independent sums that cover 4 cycles of latency on 2 FMA ports with room to spare; four vectors
+//               amortise the broadcast further. Of the last panel only the vectors that hold wanted columns are
+//               computed: keys that end within a panel, value sizes of 32 or 80. bench: tile_product/*.
 #if defined(ATTEND_KERNELS_TILE_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
 #undef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
@@ -48,42 +48,41 @@ struct BlockArgs {
 };
 
 // One row of results leaves the registers: stored, or added to what is there.
-template <class D, class V = hn::Vec<D>>
+template <std::size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StoreRow(D d, const BlockArgs& args, V c0, V c1, V c2, V c3, float* HWY_RESTRICT c,
                          float* HWY_RESTRICT max_lanes) {
   const size_t lanes = hn::Lanes(d);
   if (args.add) {
     c0 = hn::Add(c0, hn::Load(d, c));
-    c1 = hn::Add(c1, hn::Load(d, c + lanes));
-    if constexpr (kVectorsPerPanel > 2) {
-      c2 = hn::Add(c2, hn::Load(d, c + 2 * lanes));
-      c3 = hn::Add(c3, hn::Load(d, c + 3 * lanes));
-    }
+    if constexpr (kVectors > 1) c1 = hn::Add(c1, hn::Load(d, c + lanes));
+    if constexpr (kVectors > 2) c2 = hn::Add(c2, hn::Load(d, c + 2 * lanes));
+    if constexpr (kVectors > 3) c3 = hn::Add(c3, hn::Load(d, c + 3 * lanes));
   }
   hn::Store(c0, d, c);
-  hn::Store(c1, d, c + lanes);
-  if constexpr (kVectorsPerPanel > 2) {
-    hn::Store(c2, d, c + 2 * lanes);
-    hn::Store(c3, d, c + 3 * lanes);
-  }
+  if constexpr (kVectors > 1) hn::Store(c1, d, c + lanes);
+  if constexpr (kVectors > 2) hn::Store(c2, d, c + 2 * lanes);
+  if constexpr (kVectors > 3) hn::Store(c3, d, c + 3 * lanes);
   if (max_lanes != nullptr) {
-    V max = hn::Max(c0, c1);
-    if constexpr (kVectorsPerPanel > 2) max = hn::Max(max, hn::Max(c2, c3));
+    V max = c0;
+    if constexpr (kVectors > 1) max = hn::Max(max, c1);
+    if constexpr (kVectors == 3) max = hn::Max(max, c2);
+    if constexpr (kVectors > 3) max = hn::Max(max, hn::Max(c2, c3));
     if (!args.first_max) max = hn::Max(max, hn::Load(d, max_lanes));
     hn::Store(max, d, max_lanes);
   }
 }
 
-// kRows rows of A times one panel of B over one block of the inner dimension. Rows that do not exist (kRows < 6)
-// compile away; each existing row runs the same operations in the same order whatever kRows is.
+// kRows rows of A times the first kVectors vectors of one panel of B over one block of the inner dimension. Rows that
+// do not exist (kRows < 6) compile away; each existing row runs the same operations in the same order whatever kRows
+// is.
 //
 // Not inlined: among the variables of its caller, g++ 12 kept the pointers of two rows in vector registers, and moving
 // them back took the ports of the FMAs 2 times in 26. tile_product/qk_m48_n512_d64 on AVX3: 89 -> 97 % of the peak. Two
 // terms per turn; four are no faster, and g++ runs out of registers.
-template <std::size_t kRows, class D>
+template <std::size_t kRows, std::size_t kVectors, class D>
 ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* HWY_RESTRICT a, size_t inner,
                                        float* HWY_RESTRICT c, float* HWY_RESTRICT max_lanes) {
-  static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
+  static_assert(kRows <= kRowsPerStep && 1 <= kVectors && kVectors <= kVectorsPerPanel && kVectorsPerPanel <= 4);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   const V zero = hn::Zero(d);
@@ -102,32 +101,28 @@ ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* 
   const float* HWY_RESTRICT a3 = kRows > 3 ? a2 + a_stride : a0;
   const float* HWY_RESTRICT a4 = kRows > 4 ? a3 + a_stride : a0;
   const float* HWY_RESTRICT a5 = kRows > 5 ? a4 + a_stride : a0;
-  V b2 = zero, b3 = zero;
-#define ATTEND_ROW(row, a, k, r0, r1, r2, r3) \
-  if constexpr (kRows > row) {                \
-    const V broadcast = hn::Set(d, a[k]);     \
-    r0 = hn::MulAdd(broadcast, b0, r0);       \
-    r1 = hn::MulAdd(broadcast, b1, r1);       \
-    if constexpr (kVectorsPerPanel > 2) {     \
-      r2 = hn::MulAdd(broadcast, b2, r2);     \
-      r3 = hn::MulAdd(broadcast, b3, r3);     \
-    }                                         \
+  V b1 = zero, b2 = zero, b3 = zero;
+#define ATTEND_ROW(row, a, k, r0, r1, r2, r3)                       \
+  if constexpr (kRows > row) {                                      \
+    const V broadcast = hn::Set(d, a[k]);                           \
+    r0 = hn::MulAdd(broadcast, b0, r0);                             \
+    if constexpr (kVectors > 1) r1 = hn::MulAdd(broadcast, b1, r1); \
+    if constexpr (kVectors > 2) r2 = hn::MulAdd(broadcast, b2, r2); \
+    if constexpr (kVectors > 3) r3 = hn::MulAdd(broadcast, b3, r3); \
   }
-#define ATTEND_TERM(k)                       \
-  {                                          \
-    const V b0 = hn::LoadU(d, b);            \
-    const V b1 = hn::LoadU(d, b + lanes);    \
-    if constexpr (kVectorsPerPanel > 2) {    \
-      b2 = hn::LoadU(d, b + 2 * lanes);      \
-      b3 = hn::LoadU(d, b + 3 * lanes);      \
-    }                                        \
-    b += b_stride;                           \
-    ATTEND_ROW(0, a0, k, c00, c01, c02, c03) \
-    ATTEND_ROW(1, a1, k, c10, c11, c12, c13) \
-    ATTEND_ROW(2, a2, k, c20, c21, c22, c23) \
-    ATTEND_ROW(3, a3, k, c30, c31, c32, c33) \
-    ATTEND_ROW(4, a4, k, c40, c41, c42, c43) \
-    ATTEND_ROW(5, a5, k, c50, c51, c52, c53) \
+#define ATTEND_TERM(k)                                            \
+  {                                                               \
+    const V b0 = hn::LoadU(d, b);                                 \
+    if constexpr (kVectors > 1) b1 = hn::LoadU(d, b + lanes);     \
+    if constexpr (kVectors > 2) b2 = hn::LoadU(d, b + 2 * lanes); \
+    if constexpr (kVectors > 3) b3 = hn::LoadU(d, b + 3 * lanes); \
+    b += b_stride;                                                \
+    ATTEND_ROW(0, a0, k, c00, c01, c02, c03)                      \
+    ATTEND_ROW(1, a1, k, c10, c11, c12, c13)                      \
+    ATTEND_ROW(2, a2, k, c20, c21, c22, c23)                      \
+    ATTEND_ROW(3, a3, k, c30, c31, c32, c33)                      \
+    ATTEND_ROW(4, a4, k, c40, c41, c42, c43)                      \
+    ATTEND_ROW(5, a5, k, c50, c51, c52, c53)                      \
   }
   size_t k = 0;
   for (; k + 2 <= inner; k += 2) {
@@ -139,31 +134,46 @@ ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* 
 #undef ATTEND_ROW
   const std::ptrdiff_t c_stride = args.c_stride;
   const size_t next = max_lanes == nullptr ? 0 : lanes;
-  StoreRow(d, args, c00, c01, c02, c03, c, max_lanes);
-  if constexpr (kRows > 1) StoreRow(d, args, c10, c11, c12, c13, c += c_stride, max_lanes += next);
-  if constexpr (kRows > 2) StoreRow(d, args, c20, c21, c22, c23, c += c_stride, max_lanes += next);
-  if constexpr (kRows > 3) StoreRow(d, args, c30, c31, c32, c33, c += c_stride, max_lanes += next);
-  if constexpr (kRows > 4) StoreRow(d, args, c40, c41, c42, c43, c += c_stride, max_lanes += next);
-  if constexpr (kRows > 5) StoreRow(d, args, c50, c51, c52, c53, c += c_stride, max_lanes += next);
+  StoreRow<kVectors>(d, args, c00, c01, c02, c03, c, max_lanes);
+  if constexpr (kRows > 1) StoreRow<kVectors>(d, args, c10, c11, c12, c13, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 2) StoreRow<kVectors>(d, args, c20, c21, c22, c23, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 3) StoreRow<kVectors>(d, args, c30, c31, c32, c33, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 4) StoreRow<kVectors>(d, args, c40, c41, c42, c43, c += c_stride, max_lanes += next);
+  if constexpr (kRows > 5) StoreRow<kVectors>(d, args, c50, c51, c52, c53, c += c_stride, max_lanes += next);
 }
 
-template <class D>
-HWY_INLINE void MultiplyStep(D d, const BlockArgs& args, size_t rows, const float* a, size_t inner, float* c,
-                             float* max_lanes) {
+template <std::size_t kVectors, class D>
+HWY_INLINE void MultiplyVectors(D d, const BlockArgs& args, size_t rows, const float* a, size_t inner, float* c,
+                                float* max_lanes) {
   switch (rows) {
     case 6:
-      return MultiplyRows<6>(d, args, a, inner, c, max_lanes);
+      return MultiplyRows<6, kVectors>(d, args, a, inner, c, max_lanes);
     case 5:
-      return MultiplyRows<5>(d, args, a, inner, c, max_lanes);
+      return MultiplyRows<5, kVectors>(d, args, a, inner, c, max_lanes);
     case 4:
-      return MultiplyRows<4>(d, args, a, inner, c, max_lanes);
+      return MultiplyRows<4, kVectors>(d, args, a, inner, c, max_lanes);
     case 3:
-      return MultiplyRows<3>(d, args, a, inner, c, max_lanes);
+      return MultiplyRows<3, kVectors>(d, args, a, inner, c, max_lanes);
     case 2:
-      return MultiplyRows<2>(d, args, a, inner, c, max_lanes);
+      return MultiplyRows<2, kVectors>(d, args, a, inner, c, max_lanes);
     default:
-      return MultiplyRows<1>(d, args, a, inner, c, max_lanes);
+      return MultiplyRows<1, kVectors>(d, args, a, inner, c, max_lanes);
   }
+}
+
+// columns: of the panel and beyond, that are wanted.
+template <class D>
+HWY_INLINE void MultiplyStep(D d, const BlockArgs& args, size_t rows, size_t columns, const float* a, size_t inner,
+                             float* c, float* max_lanes) {
+  const size_t lanes = hn::Lanes(d);
+  if (HWY_LIKELY(columns > (kVectorsPerPanel - 1) * lanes)) {
+    return MultiplyVectors<kVectorsPerPanel>(d, args, rows, a, inner, c, max_lanes);
+  }
+  if constexpr (kVectorsPerPanel > 2) {
+    if (columns > 2 * lanes) return MultiplyVectors<3>(d, args, rows, a, inner, c, max_lanes);
+    if (columns > lanes) return MultiplyVectors<2>(d, args, rows, a, inner, c, max_lanes);
+  }
+  MultiplyVectors<1>(d, args, rows, a, inner, c, max_lanes);
 }
 
 // The most that any row of a step sees.
@@ -202,15 +212,16 @@ void MultiplyTile(D d, const TileProductArgs& args) {
       float* max_lanes = k + most == args.inner ? args.max_lanes : nullptr;
       for (size_t row = 0; row < args.num_rows; row += kRowsPerStep) {
         const size_t rows = std::min(kRowsPerStep, args.num_rows - row);
+        const size_t columns = lens == nullptr ? args.num_columns : LongestOf(lens + row, rows);
         size_t inner = most;
-        bool skip = lens != nullptr && LongestOf(lens + row, rows) <= panel * width;
+        bool skip = columns <= panel * width;
         if (inner_lens != nullptr) {
           const size_t longest = LongestOf(inner_lens + row, rows);
           inner = longest <= k ? 0 : std::min(most, longest - k);
           skip = skip || (inner == 0 && block.add);  // what is not added to is written
         }
         if (args.ahead != nullptr) args.ahead->fetch(kRowsAheadPerStep);
-        if (!skip) MultiplyStep(d, block, rows, a, inner, c, max_lanes);
+        if (!skip) MultiplyStep(d, block, rows, columns - panel * width, a, inner, c, max_lanes);
         a += static_cast<std::ptrdiff_t>(rows) * args.a_stride;
         c += static_cast<std::ptrdiff_t>(rows) * args.c_stride;
         if (max_lanes != nullptr) max_lanes += rows * lanes;

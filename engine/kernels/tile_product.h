@@ -17,19 +17,19 @@ struct TileProductArgs {
       b;  // panels (pack.h): row k of panel p at b + p * b_panel_stride + k * b_row_stride, panel_width elements
   std::size_t b_panel_stride;   // elements; panel_width for rows used where they lie
   std::ptrdiff_t b_row_stride;  // elements; panel_width for packed panels, any for rows used where they lie
-  float* c;                     // row m at c + m * c_stride, whole panels are written; aligned to a vector
+  float* c;                     // row m at c + m * c_stride, whole vectors are written; aligned to a vector
   std::ptrdiff_t c_stride;      // elements, a multiple of the lanes
   std::size_t num_rows;         // M of the tile
   std::size_t num_columns;      // panels = ceil(num_columns / panel_width)
   std::size_t inner;            // summed over, in blocks of kInnerBlock
   bool accumulate;              // C += A B; else C = A B
-  // Rows go in steps of kRowsPerStep from the first. lens: valid columns of each row; panels of which no row of a step
+  // Rows go in steps of kRowsPerStep from the first. lens: valid columns of each row; vectors of which no row of a step
   // sees a column are neither computed nor written. inner_lens: terms of each row; a step sums up to its longest, and
   // rows of A beyond their own length must be 0. nullptr: all.
   const std::int32_t* lens = nullptr;
   const std::int32_t* inner_lens = nullptr;
   // Row r at max_lanes + r * lanes, aligned: the largest of the row's columns n with n % lanes the lane, over all
-  // columns that were computed, those that pad the last panel included. NaN may be dropped or win.
+  // columns that were computed, those that pad the last vector included. NaN may be dropped or win.
   float* max_lanes = nullptr;
   RowsAhead* ahead = nullptr;  // rows to ask for meanwhile, kRowsAheadPerStep per step of rows
 };

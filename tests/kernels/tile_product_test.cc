@@ -20,11 +20,14 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+std::size_t lanes_of(const Target& target) { return kernels::softmax_tile_kernels(target.id()).sums_stride / 2; }
+
 // A (rows, inner), B (inner, columns) and its panels, which end at an unmapped page like A and C do.
 class Product {
  public:
   Product(const Target& target, std::size_t num_rows, std::size_t num_columns, std::size_t inner, std::size_t a_gap = 0)
       : width_(kernels::pack_kernels(target.id()).panel_width),
+        lanes_(lanes_of(target)),
         kernels_(kernels::tile_product_kernels(target.id())),
         num_rows_(num_rows),
         num_columns_(num_columns),
@@ -51,6 +54,8 @@ class Product {
   }
   std::size_t c_size(std::size_t rows) const { return rows * padded_columns_; }
   std::size_t c_stride() const { return padded_columns_; }
+  // Of a row of C: whole vectors.
+  std::size_t written() const { return (num_columns_ + lanes_ - 1) / lanes_ * lanes_; }
 
   // Rows first ... first + rows - 1 of A into c, whose row 0 is that of A's row `first`.
   void multiply(std::size_t first, std::size_t rows, bool accumulate, float* c) const {
@@ -89,7 +94,7 @@ class Product {
   }
 
  private:
-  std::size_t width_;
+  std::size_t width_, lanes_;
   kernels::TileProductKernels kernels_;
   std::size_t num_rows_, num_columns_, inner_, a_stride_, padded_columns_;
   GuardedArray<float> a_, panels_;
@@ -98,7 +103,13 @@ class Product {
 
 std::vector<std::size_t> columns_around_panel(const Target& target) {
   const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
-  return {1, width - 1, width, width + 1, 2 * width + 1};
+  const std::size_t lanes = lanes_of(target);
+  std::vector<std::size_t> columns = {1, width - 1, width, width + 1, 2 * width + 1};
+  for (std::size_t vectors = 1; vectors * lanes < width; ++vectors) {
+    columns.push_back(vectors * lanes);
+    columns.push_back(width + vectors * lanes + 1);
+  }
+  return columns;
 }
 
 constexpr std::size_t kInners[] = {0, 1, 2, 3, 64, 127, 128, 129, 257, 1000};
@@ -117,7 +128,7 @@ TEST_CASE("tile product: equals double for 1 to 13 rows, columns around the pane
             product.multiply(0, rows, accumulate, c.data());
             INFO(rows, " x ", inner, " x ", columns, ", accumulate ", accumulate);
             // Half an ulp (6e-8) for each of the roundings that meet: they cancel like sqrt of a block's length.
-            CHECK(product.relative_error(c.data(), accumulate ? 2.5 : 0.0) <= 3e-7);
+            CHECK(product.relative_error(c.data(), accumulate ? 2.5 : 0.0) <= 4e-7);
           }
         }
       }
@@ -131,7 +142,9 @@ TEST_CASE("tile product: no inner dimension gives zeros, or leaves C as it was w
     GuardedArray<float> c(product.c_size(7));
     std::fill(c.begin(), c.end(), kNaN);
     product.multiply(0, 7, false, c.data());
-    CHECK(std::all_of(c.begin(), c.end(), [](float x) { return x == 0.0f; }));
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      if (i % product.c_stride() < product.written()) CHECK(c[i] == 0.0f);
+    }
     std::fill(c.begin(), c.end(), 1.25f);
     product.multiply(0, 7, true, c.data());
     CHECK(std::all_of(c.begin(), c.end(), [](float x) { return x == 1.25f; }));
@@ -154,6 +167,7 @@ TEST_CASE("tile product: a row's bits do not depend on the other rows of the cal
         Product product(target, kRows, columns, inner, 1);
         const std::size_t stride = product.c_stride();
         GuardedArray<float> alone(product.c_size(kRows)), block(product.c_size(kRows));
+        std::fill(alone.begin(), alone.end(), kNaN);  // and so it stays beyond whole vectors
         for (std::size_t m = 0; m < kRows; ++m) product.multiply(m, 1, false, alone.data() + m * stride);
         bool same = true;
         for (std::size_t first = 0; first < kRows; ++first) {
@@ -189,6 +203,7 @@ TEST_CASE("tile product: accumulating is one addition to the product of a block"
       std::fill(added.begin(), added.end(), 0.7f);
       product.multiply(0, 8, true, added.data());
       std::size_t wrong = 0;
+      // What is not written is as it was mapped: 0.
       for (std::size_t i = 0; i < plain.size(); ++i) wrong += added[i] == 0.7f + plain[i] ? 0 : 1;
       CHECK(wrong == 0);
     }
@@ -254,28 +269,33 @@ TEST_CASE("tile product: rows of A at negative and zero strides") {
   });
 }
 
-TEST_CASE("tile product: with lens, panels that no row of a step sees are left alone, and the others keep their bits") {
+TEST_CASE(
+    "tile product: with lens, vectors that no row of a step sees are left alone, and the others keep their bits") {
   for_each_target([](const Target& target) {
     constexpr std::size_t kRows = 14, kInner = 130;
-    const std::size_t width = kernels::pack_kernels(target.id()).panel_width, columns = 3 * width - 1;
+    const std::size_t width = kernels::pack_kernels(target.id()).panel_width, lanes = lanes_of(target);
+    const std::size_t columns = 3 * width - 1;
     Product product(target, kRows, columns, kInner);
     const std::size_t stride = product.c_stride();
     GuardedArray<float> all(product.c_size(kRows)), some(product.c_size(kRows));
     product.multiply(0, kRows, false, all.data());
-    const auto n = [](std::size_t x) { return static_cast<std::int32_t>(x); };
-    // Steps of 6: up to the first column of panel 1, none, all.
-    const std::int32_t lens[kRows] = {1, 0, n(width + 1), 0, 2, 1, 0, 0, 0, 0, 0, 0, n(columns), 0};
-    const std::size_t panels_seen[] = {2, 0, 3};
-    std::fill(some.begin(), some.end(), -77.0f);
-    kernels::TileProductArgs args = product.args(0, kRows, false, some.data());
-    args.lens = lens;
-    kernels::tile_product_kernels(target.id()).multiply(args);
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const bool seen = i % stride / width < panels_seen[i / stride / kernels::kRowsPerStep];
-      wrong += some[i] != (seen ? all[i] : -77.0f) ? 1u : 0u;
+    // The first step of 6 sees up to `longest` columns, the next none, the last all.
+    for (std::size_t longest = 1; longest <= columns; ++longest) {
+      std::int32_t lens[kRows] = {1, 0, static_cast<std::int32_t>(longest), 0, 1, 0};
+      lens[12] = static_cast<std::int32_t>(columns);
+      std::fill(some.begin(), some.end(), -77.0f);
+      kernels::TileProductArgs args = product.args(0, kRows, false, some.data());
+      args.lens = lens;
+      kernels::tile_product_kernels(target.id()).multiply(args);
+      const std::size_t seen[] = {(longest + lanes - 1) / lanes * lanes, 0, product.written()};
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        const bool computed = i % stride < seen[i / stride / kernels::kRowsPerStep];
+        wrong += some[i] != (computed ? all[i] : -77.0f) ? 1u : 0u;
+      }
+      INFO(longest, " columns");
+      CHECK(wrong == 0);
     }
-    CHECK(wrong == 0);
   });
 }
 
@@ -326,7 +346,7 @@ TEST_CASE("tile product: with inner_lens, rows that end in zeros keep their bits
 
 TEST_CASE("tile product: the largest of each row by lanes, padding included") {
   for_each_target([](const Target& target) {
-    const std::size_t lanes = kernels::softmax_tile_kernels(target.id()).sums_stride / 2;
+    const std::size_t lanes = lanes_of(target);
     for (const std::size_t columns : columns_around_panel(target)) {
       for (const std::size_t inner : {1u, 64u, 129u, 300u}) {
         for (std::size_t rows = 1; rows <= 13; ++rows) {
@@ -342,7 +362,7 @@ TEST_CASE("tile product: the largest of each row by lanes, padding included") {
           for (std::size_t m = 0; m < rows; ++m) {
             for (std::size_t lane = 0; lane < lanes; ++lane) {
               float largest = -std::numeric_limits<float>::infinity();
-              for (std::size_t n = lane; n < product.c_stride(); n += lanes) {
+              for (std::size_t n = lane; n < product.written(); n += lanes) {
                 largest = std::max(largest, c[m * product.c_stride() + n]);
               }
               wrong += max[m * lanes + lane] != largest ? 1u : 0u;
