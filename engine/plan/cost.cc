@@ -68,24 +68,22 @@ double round_to(double n, std::size_t multiple) {
 double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_flops) {
   const double d = to_double(plan.score_size), n = std::max(to_double(plan.shape.num_keys), 1.0);
   const double rows = std::max(to_double(plan.shape.num_queries * plan.group_heads()), 1.0);
-  const std::size_t panel = plan.kernels->pack.panel_width;
-  const double value_padding = static_cast<double>(plan.padded_values) / std::max(to_double(plan.head_value_size), 1.0);
+  const double columns = std::max(to_double(plan.head_value_size), 1.0);
+  const std::size_t lanes = plan.kernels->query_lanes.lanes;
+  const auto in_whole_vectors = [lanes](double count) { return round_to(count, lanes) / count; };
   switch (plan.pooling) {
     case Pooling::kLanes: {
-      const std::size_t lanes = plan.kernels->query_lanes.lanes;
-      const double columns = std::max(to_double(plan.head_value_size), 1.0);
       const double score_share = rows <= static_cast<double>(lanes) ? kOneVectorShare : kLanesShare;
-      return score_flops * round_to(rows, lanes) / rows / score_share +
-             pool_flops * round_to(columns, lanes) / columns / kLanesShare;
+      return score_flops * in_whole_vectors(rows) / score_share + pool_flops * in_whole_vectors(columns) / kLanesShare;
     }
     case Pooling::kDecode:
       return (score_flops + pool_flops) * (1 + kDecodeSize / std::max(d, 1.0));
     case Pooling::kFused:
-      return (score_flops * round_to(n, panel) / n + pool_flops * value_padding) / kFusedShare;
     case Pooling::kMaterialised:
       break;
   }
-  return (score_flops * round_to(n, panel) / n + pool_flops) / kMaterialisedShare;
+  const double share = plan.pooling == Pooling::kFused ? kFusedShare : kMaterialisedShare;
+  return (score_flops * in_whole_vectors(n) + pool_flops * in_whole_vectors(columns)) / share;
 }
 
 double num_items(const PlanImpl& plan) {

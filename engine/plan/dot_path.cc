@@ -14,13 +14,12 @@ namespace {
 
 // The most rows that are offered to a path, preferred or not.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
-// Vectors of lanes that beat the fused tiles where keys come from beyond L2. Where packing pads keys or values to whole
-// panels and a fifth or more of the fused tiles' work is on padding, twice as many: sizes 32, 80 and 96, or 48 keys,
-// where panels have 64 columns. Where keys and values are packed from L2 into L2, fewer, and only full ones.
-constexpr double kVectors = 8, kVectorsBesidePadding = 16, kPadding = 1.2;
-constexpr double kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.74;
-// Rows that beat the tiles where attention_weights are asked for, twice as many beside padding: there tiles keep whole
-// rows of scores, which costs them little, while p of the lanes is transposed and finished in a second pass. Lanes
+// Vectors of lanes that beat the fused tiles where keys come from beyond L2. Where keys and values are packed from L2
+// into L2, fewer, and only full ones (Cascade Lake; Zen 4 has lanes ahead by up to a tenth there until 16 vectors),
+// unless packing pads values by a fifth or more: sizes 32, 80 and 96, where panels have 64 columns.
+constexpr double kVectors = 8, kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.74, kPadding = 1.2;
+// Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
+// them little, while p of the lanes is transposed and finished in a second pass. Lanes
 // against tiles, 8 heads of size 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and
 // 1020, 32 x 256 385 and 377, of size 128 847 and 730; SSE4 16 x 1024 2310 and 3160, 32 x 256 of size 128 2220 and 2010
 // (attend plan --layer dot --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2).
@@ -47,14 +46,11 @@ double key_value_bytes(const PlanImpl& plan) {
 
 bool is_wide(const PlanImpl& plan) { return lanes_of(plan) >= kWideLanes; }
 
-// Packed columns for each that is needed.
-double padding(const PlanImpl& plan, std::int64_t columns) {
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(columns, 1));
-  return static_cast<double>(round_up(size, plan.kernels->pack.panel_width)) / static_cast<double>(size);
-}
-bool pads_values(const PlanImpl& plan) { return is_wide(plan) && padding(plan, plan.head_value_size) >= kPadding; }
-bool pads(const PlanImpl& plan) {
-  return pads_values(plan) || (is_wide(plan) && padding(plan, plan.shape.num_keys) >= kPadding);
+// Whether much of what the tiles pack of values is padding.
+bool pads_values(const PlanImpl& plan) {
+  const auto columns = static_cast<std::size_t>(plan.head_value_size);
+  const auto packed = static_cast<double>(round_up(columns, plan.kernels->pack.panel_width));
+  return is_wide(plan) && packed >= kPadding * static_cast<double>(columns);
 }
 
 // Of the lanes that work.
@@ -99,12 +95,12 @@ double lanes_overwork(const PlanImpl& plan) {
 
 bool lanes_pay(const PlanImpl& plan) {
   const double rows = group_rows(plan), lanes = lanes_of(plan);
-  double most = lanes * (pads(plan) ? kVectorsBesidePadding : kVectors);
+  double most = lanes * kVectors;
   if (plan.options.attention_weights) {
-    most = std::min(most, (is_wide(plan) ? kWideRowsWithWeights : kNarrowRowsWithWeights) * (pads(plan) ? 2 : 1));
+    most = std::min(most, is_wide(plan) ? kWideRowsWithWeights : kNarrowRowsWithWeights);
   }
   if (rows * lanes_overwork(plan) > most) return false;
-  if (rows <= lanes || pads(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
+  if (rows <= lanes || pads_values(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
   // Scores of 17 rows take two vectors of 16 lanes as those of 32 do: 71 us, where the fused tiles take 62; 24 rows 72
   // and 79, 32 rows 83 and 101 (attend plan --layer dot --shape 1,17,256,256 --num-heads 4 --tune).
   return full_share(plan) >= kFull && rows <= lanes * (is_wide(plan) ? kCachedVectors : kCachedNarrowVectors);
