@@ -1,6 +1,6 @@
-// softmax_tile_step/r48_n512, r48_n128: one step over a tile of scores with 64 columns of o, maxima found by the step.
-// Each step takes the exponentials that the one before it left for scores: they stay between 0 and 2.
-// per_element: time / (rows * columns).
+// softmax_tile_step/r48_n512: one step over a tile of scores with 64 columns of o, maxima found by the step; _max:
+// given to it, as dot products do. Each step takes the exponentials that the one before it left for scores: they stay
+// between 0 and 2. per_element: time / (rows * columns).
 #include "engine/kernels/softmax_tile.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@
 namespace attend::bench {
 namespace {
 
-void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t rows, std::size_t columns) {
+void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t rows, std::size_t columns,
+                       bool has_max) {
   constexpr std::size_t kAccumulatorColumns = 64;
   const auto scores = hwy::AllocateAligned<float>(rows * columns);
   const auto o = hwy::AllocateAligned<float>(rows * kAccumulatorColumns);
@@ -29,8 +30,9 @@ void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t
   const std::vector<std::int32_t> lens(rows, static_cast<std::int32_t>(columns));
   std::vector<float> m(rows, -std::numeric_limits<float>::infinity());
   const kernels::SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target);
-  const AlignedFloats l(rows * kernels.sums_stride);
+  const AlignedFloats l(rows * kernels.sums_stride), max(rows * kernels.sums_stride / 2);
   std::fill_n(l.data(), l.size(), 0.0f);
+  std::fill_n(max.data(), max.size(), 2.0f);
   for (auto _ : state) {
     kernels.step({.scores = scores.get(),
                   .scores_stride = static_cast<std::ptrdiff_t>(columns),
@@ -38,6 +40,7 @@ void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t
                   .num_columns = columns,
                   .lens = lens.data(),
                   .scale = 0x1.715476p+0f,
+                  .max_lanes = has_max ? max.data() : nullptr,
                   .row_max = m.data(),
                   .row_sums = l.data(),
                   .accumulators = o.get(),
@@ -54,10 +57,13 @@ void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t
 
 void register_softmax_tile_benchmarks() {
   for (const Target& target : Target::available()) {
-    for (const std::size_t columns : {128u, 512u}) {
-      register_case(
-          "softmax_tile_step/r48_n" + std::to_string(columns), target.name(),
-          [id = target.id(), columns](benchmark::State& state) { softmax_tile_step(state, id, 48, columns); });
+    for (const std::size_t columns : {64u, 112u, 128u, 512u}) {
+      for (const bool has_max : {false, true}) {
+        register_case("softmax_tile_step/r48_n" + std::to_string(columns) + (has_max ? "_max" : ""), target.name(),
+                      [id = target.id(), columns, has_max](benchmark::State& state) {
+                        softmax_tile_step(state, id, 48, columns, has_max);
+                      });
+      }
     }
   }
 }
