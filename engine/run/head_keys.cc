@@ -75,12 +75,14 @@ HeadKeys::Values HeadKeys::values(std::size_t first) {
   return {packed_values_ + (first - span) * panel_, span_size(span) * panel_, width};
 }
 
-// Rows of whole panels need no packing, unless they lie a multiple of 4 KiB apart and share the sets of L1 (packing
-// then won 10 % for dot products), or so many queries pass them that a copy in order is worth its time (2 to 3 % at 256
-// queries, nothing at 128; bench additive/*).
+// Rows of whole panels need no packing. Those that lie as a panel does are used there (1 to 2 % of a dot product's run,
+// 64 to 512 keys of size 64 on AVX3). Additive scores use others too, unless they lie a multiple of 4 KiB apart and
+// share the sets of L1 (packing then won 10 % for dot products), or so many queries pass them that a copy in order is
+// worth its time (2 to 3 % at 256 queries, nothing at 128; bench additive/*).
 bool HeadKeys::values_in_place() const {
   constexpr std::ptrdiff_t kPage = 4096 / sizeof(float);
   constexpr std::size_t kMostQueries = 128;
+  if (value_size_ == panel_ && job_.values.row_stride == static_cast<std::ptrdiff_t>(panel_)) return true;
   return plan_.layer->score == Score::kAdditive && value_size_ % panel_ == 0 && value_size_ > 0 &&
          (plan_.group_queries == 1 || (job_.values.row_stride % kPage != 0 && plan_.group_queries <= kMostQueries));
 }

@@ -1,5 +1,5 @@
-// Additive attention may use values where they lie, if their rows are whole panels, or pack them: which it does shows
-// in no bit, whatever the strides, and nothing beyond the values is read.
+// Values may be used where they lie, if their rows are whole panels, or be packed: which of the two shows in no bit,
+// whatever the strides, and nothing beyond the values is read.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -40,32 +40,49 @@ struct Placed {
 }  // namespace
 
 TEST_CASE("values in place: the same bits at every row stride, in whole panels or not, prepared too") {
-  for (const std::int64_t value_size : {64, 65, 128, 1024}) {
-    for (const std::int64_t num_queries : {1, 20}) {
-      const LayerCase c({.layer = Layer::kAdditive,
-                         .batch = 2,
-                         .num_queries = num_queries,
-                         .num_keys = value_size == 1024 ? 30 : 140,
-                         .value_size = value_size,
-                         .lens = Lens::kPerQuery,
-                         .seed = 501});
-      const reference::Result truth = c.truth();
-      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
-        const RunResult expected = run_plan(plan, c.inputs(), with_weights);
-        check_within(expected.output, expected.attention_weights, truth, c.bound(truth));
-        for (const std::int64_t stride : {value_size, value_size + 1, value_size + 16, 2 * kPage, 2 * kPage + 64}) {
-          const Placed values(c, stride);
-          Inputs in = c.inputs();
-          in.values = values.view;
-          CAPTURE(stride);
-          CHECK(same_bits(expected, run_plan(plan, in, with_weights)));
-          if (stride != value_size + 1) continue;
-          PoisonedKeys prepared(plan);
-          prepare(plan, key_inputs(in), prepared.keys);
-          CHECK(same_bits(expected, run_plan(plan, on_prepared(in, prepared.keys), with_weights)));
-        }
-      });
-    }
+  const auto check = [](Layer layer, std::int64_t value_size, std::int64_t num_queries) {
+    const LayerCase c({.layer = layer,
+                       .batch = 2,
+                       .num_queries = num_queries,
+                       .num_keys = value_size == 1024 ? 30 : 140,
+                       .value_size = value_size,
+                       .lens = Lens::kPerQuery,
+                       .seed = 501});
+    const reference::Result truth = c.truth();
+    for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+      const RunResult expected = run_plan(plan, c.inputs(), with_weights);
+      check_within(expected.output, expected.attention_weights, truth, c.bound(truth));
+      for (const std::int64_t stride : {value_size, value_size + 1, value_size + 16, 2 * kPage, 2 * kPage + 64}) {
+        const Placed values(c, stride);
+        Inputs in = c.inputs();
+        in.values = values.view;
+        CAPTURE(stride);
+        CHECK(same_bits(expected, run_plan(plan, in, with_weights)));
+        if (stride != value_size + 1) continue;
+        PoisonedKeys prepared(plan);
+        prepare(plan, key_inputs(in), prepared.keys);
+        CHECK(same_bits(expected, run_plan(plan, on_prepared(in, prepared.keys), with_weights)));
+      }
+    });
+  };
+  for (const std::int64_t num_queries : {1, 20}) {
+    for (const std::int64_t value_size : {64, 65, 128, 1024}) check(Layer::kAdditive, value_size, num_queries);
+  }
+  for (const std::int64_t panel : {2, 8, 16, 32, 64}) check(Layer::kDot, panel, 20);  // the panels of all targets
+}
+
+TEST_CASE("values in place: an infinite value that only some rows see, in values that lie as panels do") {
+  for (const std::int64_t panel : {8, 16, 64}) {
+    LayerCase c(
+        {.layer = Layer::kDot, .num_queries = 5, .num_keys = 140, .value_size = panel, .lens = Lens::kPerQuery});
+    c.lens.data = {140, 139, 70, 69, 1};
+    const Bound bound = c.bound(c.truth());
+    c.values.data[static_cast<std::size_t>(69 * panel + 3)] = std::numeric_limits<float>::infinity();
+    const reference::Result truth = c.truth();
+    for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+      const RunResult result = run_plan(plan, c.inputs(), with_weights);
+      check_within(result.output, result.attention_weights, truth, bound);
+    });
   }
 }
 
