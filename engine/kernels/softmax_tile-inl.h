@@ -93,8 +93,8 @@ HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
   using V = hn::Vec<D>;
   const size_t N = hn::Lanes(d);
   const float scale = args.scale, inverse_scale = 1.0f / scale;
-  // A panel's padding is in the product's maxima.
-  const bool has_max = args.max_lanes != nullptr && args.num_columns % PanelWidth(d) == 0;
+  // The last vector's padding is in the product's maxima.
+  const bool has_max = args.max_lanes != nullptr && args.num_columns % N == 0;
   const V highest = hn::Set(d, kMaxRise * inverse_scale), lowest = hn::Set(d, -kMaxRise * inverse_scale);
   for (size_t r = 0; r < args.num_rows; ++r) {
     float* scores = args.scores + static_cast<std::ptrdiff_t>(r) * args.scores_stride;

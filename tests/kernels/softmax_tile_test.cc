@@ -237,7 +237,7 @@ TEST_CASE("softmax_tile: maxima of the product are used for whole rows of whole 
   for_each_target([](const Target& target) {
     const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
     const std::size_t lanes = kernels.sums_stride / 2, width = kernels::pack_kernels(target.id()).panel_width;
-    for (const std::size_t columns : {3 * width, 3 * width - 1}) {
+    for (const std::size_t columns : {3 * width, 3 * width - lanes, 3 * width - 1}) {
       constexpr std::size_t kRows = 3;
       const std::size_t stride = 3 * width;
       Random random(columns);
@@ -252,7 +252,7 @@ TEST_CASE("softmax_tile: maxima of the product are used for whole rows of whole 
           float max = -kInf;
           for (std::size_t j = lane; j < columns; j += lanes) max = std::max(max, scores[r * stride + j]);
           // Where they must not be used they are what padding or an invalid key may leave.
-          const bool valid = columns % width == 0 && lens[r] == full;
+          const bool valid = columns % lanes == 0 && lens[r] == full;
           max_lanes[r * lanes + lane] = valid ? max : lane % 2 == 0 ? 1e30f : kNaN;
         }
       }
