@@ -1,5 +1,5 @@
-// Copies that put a head's rows where the tile kernels want them. This is the only place where strided user rows are
-// read on the hot path, so guard-page safety of the fused paths rests here.
+// Copies that put a head's rows where the tile kernels want them. Guard-page safety of the fused paths rests here, and
+// on the tile product for values that are used where they lie: no other kernel of theirs reads strided user rows.
 //
 // A panel is panel_width columns wide (a whole number of vectors, KernelSet::pack.panel_width) and as long as the inner
 // dimension: element (k, n) of panel p stands at p * panel_stride + k * panel_width + (n - p * panel_width).

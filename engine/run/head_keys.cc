@@ -75,14 +75,19 @@ HeadKeys::Values HeadKeys::values(std::size_t first) {
   return {packed_values_ + (first - span) * panel_, span_size(span) * panel_, width};
 }
 
-// Rows of whole panels need no packing. Those that lie as a panel does are used there (1 to 2 % of a dot product's run,
-// 64 to 512 keys of size 64 on AVX3). Additive scores use others too, unless they lie a multiple of 4 KiB apart and
-// share the sets of L1 (packing then won 10 % for dot products), or so many queries pass them that a copy in order is
-// worth its time (2 to 3 % at 256 queries, nothing at 128; bench additive/*).
+// Rows of whole panels need no packing. Those that lie as a panel does are used there, where all queries see the same
+// keys: others have to know which values are finite, which packing tells on the way (attend plan --layer dot --shape
+// 8,256,256,64 --tune on AVX3, Zen 4: 1.35 -> 1.32 ms). Additive scores use other rows too, unless they lie a
+// multiple of 4 KiB apart and share the sets of L1 (packing then won 10 % for dot products), or so many queries pass
+// them that a copy in order is worth its time (2 to 3 % at 256 queries, nothing at 128; bench additive/*).
 bool HeadKeys::values_in_place() const {
   constexpr std::ptrdiff_t kPage = 4096 / sizeof(float);
   constexpr std::size_t kMostQueries = 128;
-  if (value_size_ == panel_ && job_.values.row_stride == static_cast<std::ptrdiff_t>(panel_)) return true;
+  const PlanOptions& options = plan_.options;
+  if (value_size_ == panel_ && job_.values.row_stride == static_cast<std::ptrdiff_t>(panel_) &&
+      options.causal == Causal::kNone && options.valid_lens != ValidLens::kPerQuery) {
+    return true;
+  }
   return plan_.layer->score == Score::kAdditive && value_size_ % panel_ == 0 && value_size_ > 0 &&
          (plan_.group_queries == 1 || (job_.values.row_stride % kPage != 0 && plan_.group_queries <= kMostQueries));
 }

@@ -40,13 +40,13 @@ struct Placed {
 }  // namespace
 
 TEST_CASE("values in place: the same bits at every row stride, in whole panels or not, prepared too") {
-  const auto check = [](Layer layer, std::int64_t value_size, std::int64_t num_queries) {
+  const auto check = [](Layer layer, std::int64_t value_size, std::int64_t num_queries, std::int64_t num_keys) {
     const LayerCase c({.layer = layer,
                        .batch = 2,
                        .num_queries = num_queries,
-                       .num_keys = value_size == 1024 ? 30 : 140,
+                       .num_keys = num_keys,
                        .value_size = value_size,
-                       .lens = Lens::kPerQuery,
+                       .lens = layer == Layer::kDot ? Lens::kPerBatch : Lens::kPerQuery,
                        .seed = 501});
     const reference::Result truth = c.truth();
     for_each_plan(c, [&](const Plan& plan, bool with_weights) {
@@ -66,18 +66,28 @@ TEST_CASE("values in place: the same bits at every row stride, in whole panels o
     });
   };
   for (const std::int64_t num_queries : {1, 20}) {
-    for (const std::int64_t value_size : {64, 65, 128, 1024}) check(Layer::kAdditive, value_size, num_queries);
+    for (const std::int64_t value_size : {64, 65, 128}) check(Layer::kAdditive, value_size, num_queries, 140);
+    check(Layer::kAdditive, 1024, num_queries, 30);
   }
-  for (const std::int64_t panel : {2, 8, 16, 32, 64}) check(Layer::kDot, panel, 20);  // the panels of all targets
+  for (const std::int64_t panel : {2, 8, 16, 32, 64}) {  // of vectors of up to 512 bits
+    check(Layer::kDot, panel, 20, 140);
+    check(Layer::kDot, panel, 3, 2200);  // chunks of keys
+  }
 }
 
-TEST_CASE("values in place: an infinite value that only some rows see, in values that lie as panels do") {
-  for (const std::int64_t panel : {8, 16, 64}) {
-    LayerCase c(
-        {.layer = Layer::kDot, .num_queries = 5, .num_keys = 140, .value_size = panel, .lens = Lens::kPerQuery});
-    c.lens.data = {140, 139, 70, 69, 1};
+TEST_CASE("values in place: an infinite value beyond the keys of an entry, in values that lie as panels do") {
+  for (const std::int64_t panel : {2, 8, 16, 32, 64}) {
+    LayerCase c({.layer = Layer::kDot,
+                 .batch = 2,
+                 .num_queries = 5,
+                 .num_keys = 140,
+                 .value_size = panel,
+                 .lens = Lens::kPerBatch});
+    c.lens.data = {70, 69};
     const Bound bound = c.bound(c.truth());
-    c.values.data[static_cast<std::size_t>(69 * panel + 3)] = std::numeric_limits<float>::infinity();
+    for (const std::int64_t row : {69, 140 + 69}) {  // seen, and not
+      c.values.data[static_cast<std::size_t>(row * panel + 1)] = std::numeric_limits<float>::infinity();
+    }
     const reference::Result truth = c.truth();
     for_each_plan(c, [&](const Plan& plan, bool with_weights) {
       const RunResult result = run_plan(plan, c.inputs(), with_weights);
