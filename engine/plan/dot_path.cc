@@ -1,7 +1,8 @@
 // Three ways to pool, three prices. dot/decode reads keys and values once, each query row paying for sums across lanes.
 // dot/lanes pays for scores by whole vectors of query rows, full or not, and reads keys and values where they lie.
-// dot/fused computes at the rate of dense products, but first packs keys and values, which costs as much as some dozens
-// of rows do; prepared keys are packed already. All thresholds: bench planner/*, on AVX3, AVX2 and SSE4.
+// dot/fused computes at the rate of dense products, but first packs keys and most values, which costs as much as some
+// dozens of rows do; prepared keys are packed already. All thresholds: bench planner/*, on AVX3, AVX2 and SSE4 of a
+// Cascade Lake, where no other CPU is named.
 #include "engine/plan/dot_path.h"
 
 #include <algorithm>
@@ -19,10 +20,10 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // unless packing pads values by a fifth or more: sizes 32, 80 and 96, where panels have 64 columns.
 constexpr double kVectors = 8, kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
-// them little, while p of the lanes is transposed and finished in a second pass. Lanes
-// against tiles, 8 heads of size 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and
-// 1020, 32 x 256 385 and 377, of size 128 847 and 730; SSE4 16 x 1024 2310 and 3160, 32 x 256 of size 128 2220 and 2010
-// (attend plan --layer dot --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2).
+// them little, while p of the lanes is transposed and finished in a second pass. Lanes against tiles, 8 heads of size
+// 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and 1020, 32 x 256 385 and 377, of
+// size 128 847 and 730; SSE4 16 x 1024 2310 and 3160, 32 x 256 of size 128 2220 and 2010 (attend plan --layer dot
+// --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2).
 constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
 // Lanes from which on vectors are wide: lanes then outrun the fused tiles, which is hardly so on AVX2.
 constexpr double kWideLanes = 16;

@@ -42,10 +42,11 @@ struct Machine {
 //   Formula: arithmetic = products + exponentials + tanhs + packing + projections, each its count (padding included)
 //     times what one costs on one core; seconds = overhead + (arithmetic + memory) / threads where keys are packed,
 //     else overhead + max(arithmetic, memory) / threads; threads: those that have work.
-//   Error: off by 12 % in the median and within a factor of 1.5 in 98 % of the 94 shapes without lengths of bench
-//     planner/..., 2.1 in the worst (overhead of tiny runs); fitted there, to one thread on AVX-512. Other targets and
-//     several threads, whose bandwidth is taken as so many times one core's, are further off: a figure to tell 10 us
-//     from 100 us by, and what bounds them, not a promise.
+//   Error: off by 12 % in the median and within a factor of 1.5 in 98 % of the shapes without lengths of bench
+//     planner/..., 2.1 in the worst (overhead of tiny runs), on a Cascade Lake, where it was fitted to one thread on
+//     AVX-512; on Zen 4 by 23 %, and within 1.5 in 85 %: lanes are faster there than it says. Other targets and several
+//     threads, whose bandwidth is taken as so many times one core's, are further off: a figure to tell 10 us from 100
+//     us by, and what bounds them, not a promise.
 //   Source: the roofline model, Williams, Waterman, Patterson 2009 (doi:10.1145/1498765.1498785), with more than one
 //     kind of work.
 struct Cost {

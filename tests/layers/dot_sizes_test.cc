@@ -89,4 +89,23 @@ TEST_CASE("plan: few queries are read in place, many in tiles; rows of scores to
   });
 }
 
+TEST_CASE("plan: tiles take over beyond eight vectors of queries, whether values fill panels or not") {
+  const DotAttention layer;
+  for_each_target([&](const Target& target) {
+    const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size) {
+      const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 8};
+      return std::string(layer.plan(shape, {.target = target}).path());
+    };
+    if (target.name() != "AVX3") return;
+    for (const std::int64_t size : {32, 64, 80}) {
+      CHECK(path(128, 4096, size) == "dot/lanes");
+      CHECK(path(129, 4096, size) == "dot/fused");
+    }
+    // Keys and values in L2: up to six vectors, eight where packing pads values.
+    CHECK(path(96, 64, 64) == "dot/lanes");
+    CHECK(path(128, 64, 64) == "dot/fused");
+    CHECK(path(128, 64, 32) == "dot/lanes");
+  });
+}
+
 }  // namespace attend::tests

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/kernels/query_lanes.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
 
@@ -48,6 +49,23 @@ TEST_CASE("cost: FLOPs, exponentials and bytes of a dot product on heads") {
   CHECK(cost_of(grouped).bytes_read == 4.0 * 3 * (4 * 20 * 16 + 2 * 50 * (16 + 8)));
   CHECK(cost_of(shape, {.attention_weights = true, .path = "dot/materialised"}).bytes_written ==
         cost.bytes_written + 4.0 * 3 * 4 * 20 * 50);
+}
+
+TEST_CASE("cost: keys and columns of values that do not fill a vector cost one") {
+  for_each_target([](const Target& target) {
+    const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
+    for (const char* path : {"dot/fused", "dot/materialised"}) {
+      const auto seconds = [&](std::int64_t keys, std::int64_t columns) {
+        const Shape shape{.num_queries = 64, .num_keys = keys, .query_size = 64, .value_size = columns};
+        return DotAttention().plan(shape, {.target = target, .path = path}).cost(simple_machine()).product_seconds;
+      };
+      CHECK(seconds(256, 65) == doctest::Approx(seconds(256, 64 + lanes)));
+      CHECK(seconds(256, 64 + lanes) > seconds(256, 64));
+      const auto of_scores = [&](std::int64_t keys) { return 2 * seconds(keys, 64) - seconds(keys, 128); };
+      CHECK(of_scores(257) == doctest::Approx(of_scores(256 + lanes)));
+      CHECK(of_scores(256 + lanes) > of_scores(256));
+    }
+  });
 }
 
 TEST_CASE("cost: a causal mask leaves what its rule says") {
