@@ -1,4 +1,4 @@
-// How much of this machine the process may use, as the system states it.
+// How much of this machine the process may use, as the system states it, and whose CPU it has.
 #ifndef ATTEND_BASE_CPUS_H_
 #define ATTEND_BASE_CPUS_H_
 

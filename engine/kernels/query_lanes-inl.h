@@ -334,9 +334,9 @@ void LeaveLaneWeights(D d, const LeaveLanesArgs& args) {
                                      std::min<std::size_t>(4, count - i), factors, 0, store);
       }
 #else
-          for (std::size_t i = 0; i < count; ++i) {
-            for (std::size_t k = 0; k < left; ++k) rows[i][n + k] = factors[i] == 0 ? 0 : from[k * L + i] * factors[i];
-          }
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t k = 0; k < left; ++k) rows[i][n + k] = factors[i] == 0 ? 0 : from[k * L + i] * factors[i];
+      }
 #endif
     }
   });

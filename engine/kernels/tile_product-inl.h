@@ -5,8 +5,8 @@
 // Registers:    6 rows of A times kVectorsPerPanel vectors of B: 24 accumulators + 4 of B + 1 broadcast of 32 registers
 //               with AVX-512 and NEON, 12 + 2 + 1 of 16 with AVX2 and SSE. Six rows and two vectors are the 12
 //               independent sums that cover 4 cycles of latency on 2 FMA ports with room to spare; four vectors
-//               amortise the broadcast further. Of the last panel only the vectors that hold wanted columns are
-//               computed: keys that end within a panel, value sizes of 32 or 80. bench: tile_product/*.
+//               amortise the broadcast further. Of a panel only the vectors are computed that hold columns some row
+//               of the step wants: keys that end within it, value sizes of 32 or 80. bench: tile_product/*.
 #if defined(ATTEND_KERNELS_TILE_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
 #undef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
@@ -72,9 +72,9 @@ HWY_INLINE void StoreRow(D d, const BlockArgs& args, V c0, V c1, V c2, V c3, flo
   }
 }
 
-// kRows rows of A times the first kVectors vectors of one panel of B over one block of the inner dimension. Rows that
-// do not exist (kRows < 6) compile away; each existing row runs the same operations in the same order whatever kRows
-// is.
+// kRows rows of A times the first kVectors vectors of one panel of B over one block of the inner dimension. Rows and
+// vectors that do not exist compile away; those that do run the same operations in the same order whatever their
+// number.
 //
 // Not inlined: among the variables of its caller, g++ 12 kept the pointers of two rows in vector registers, and moving
 // them back took the ports of the FMAs 2 times in 26. tile_product/qk_m48_n512_d64 on AVX3: 89 -> 97 % of the peak. Two
@@ -161,7 +161,7 @@ HWY_INLINE void MultiplyVectors(D d, const BlockArgs& args, size_t rows, const f
   }
 }
 
-// columns: of the panel and beyond, that are wanted.
+// columns: how many are wanted, from the panel's first on, beyond its end too.
 template <class D>
 HWY_INLINE void MultiplyStep(D d, const BlockArgs& args, size_t rows, size_t columns, const float* a, size_t inner,
                              float* c, float* max_lanes) {
