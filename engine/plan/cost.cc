@@ -20,8 +20,9 @@ constexpr double kFlopsPerExp = 2 * 13;
 // bench: additive_score/*, additive_hwy_tanh/*.
 constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26;
 
-// What share of the peak products reach, padding to whole vectors included, everything but softmax and packing. One vector of lanes has
-// too few sums in flight; a row of dot/decode ends in a sum across lanes. Fitted to bench planner/*.
+// What share of the peak products reach, padding to whole vectors included, everything but softmax and packing. One
+// vector of lanes has too few sums in flight; a row of dot/decode ends in a sum across lanes. Fitted to bench
+// planner/*.
 constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.76, kOneVectorShare = 0.55;
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
 // Of projections, by oneDNN or by our own kernel. bench: linear/*.
