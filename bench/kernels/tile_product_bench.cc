@@ -21,14 +21,16 @@ struct TileCase {
   std::size_t rows, inner, columns;
   bool accumulate;
 };
-// The tiles the planner chooses for head sizes 64 and 128, and fewer rows down to one (decoding).
+// The tiles the planner chooses for head sizes 64 and 128, columns that fill no panel of 64, and fewer rows down to
+// one.
 constexpr TileCase kTileCases[] = {
     {"qk_m48_n512_d64", 48, 64, 512, false}, {"qk_m48_n512_d128", 48, 128, 512, false},
     {"qk_m32_n32_d64", 32, 64, 32, false},   {"qk_m16_n512_d64", 16, 64, 512, false},
     {"qk_m6_n512_d64", 6, 64, 512, false},   {"qk_m1_n512_d64", 1, 64, 512, false},
     {"pv_m48_n512_d64", 48, 512, 64, true},  {"pv_m48_n512_d128", 48, 512, 128, true},
     {"pv_m32_n32_d64", 32, 32, 64, true},    {"pv_m16_n512_d64", 16, 512, 64, true},
-    {"pv_m1_n512_d64", 1, 512, 64, true},
+    {"pv_m1_n512_d64", 1, 512, 64, true},    {"qk_m48_n80_d64", 48, 64, 80, false},
+    {"pv_m48_n512_d32", 48, 512, 32, true},
 };
 
 void tile_product(benchmark::State& state, const Target& target, const TileCase& tile) {
