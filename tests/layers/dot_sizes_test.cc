@@ -1,5 +1,6 @@
 // Dot products of every head size up to 512, through every path that fits, and of so many keys that groups of queries
 // meet them pass by pass.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,8 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/kernels/pack.h"
+#include "engine/kernels/query_lanes.h"
 #include "tests/support/compare.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/run.h"
@@ -96,15 +99,18 @@ TEST_CASE("plan: tiles take over beyond eight vectors of queries, whether values
       const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 8};
       return std::string(layer.plan(shape, {.target = target}).path());
     };
-    if (target.name() != "AVX3") return;
+    const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
+    const std::int64_t most = 8 * lanes;
     for (const std::int64_t size : {32, 64, 80}) {
-      CHECK(path(128, 4096, size) == "dot/lanes");
-      CHECK(path(129, 4096, size) == "dot/fused");
+      CHECK(path(most, 4096, size) == (lanes == 1 ? "dot/decode" : "dot/lanes"));
+      CHECK(path(std::max<std::int64_t>(most + 1, 11), 4096, size) == "dot/fused");
     }
-    // Keys and values in L2: up to six vectors, eight where packing pads values.
-    CHECK(path(96, 64, 64) == "dot/lanes");
-    CHECK(path(128, 64, 64) == "dot/fused");
-    CHECK(path(128, 64, 32) == "dot/lanes");
+    // Keys and values in L2: up to six wide vectors, eight where packing pads values, or two narrow ones.
+    const bool wide = lanes >= 16;
+    const auto panel = wide ? static_cast<std::int64_t>(kernels::pack_kernels(target.id()).panel_width) : 64;
+    CHECK(path((wide ? 6 : 2) * lanes, 64, panel) == (lanes == 1 ? "dot/decode" : "dot/lanes"));
+    CHECK(path(most, 64, panel) == "dot/fused");
+    CHECK(path(most, 64, panel / 2) == (wide ? "dot/lanes" : "dot/fused"));
   });
 }
 
