@@ -16,8 +16,9 @@ namespace {
 // The most rows that are offered to a path, preferred or not.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // Vectors of lanes that beat the fused tiles where keys come from beyond L2. Where keys and values are packed from L2
-// into L2, fewer, and only full ones (Cascade Lake; Zen 4 has lanes ahead by up to a tenth there until 16 vectors),
-// unless packing pads values by a fifth or more: sizes 32, 80 and 96, where panels have 64 columns.
+// into L2, fewer, and only full ones (Cascade Lake; on Zen 4 lanes are ahead by up to a tenth there until 16 vectors:
+// attend plan --layer dot --shape 1,256,64,64 --num-heads 8 --tune), unless packing pads values by a fifth or more:
+// sizes 32, 80 and 96, where panels have 64 columns (planner/b1_h8_m128_n64_d32, Zen 4: 94 us by lanes, 114 by tiles).
 constexpr double kVectors = 8, kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
 // them little, while p of the lanes is transposed and finished in a second pass. Lanes against tiles, 8 heads of size

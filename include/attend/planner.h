@@ -43,10 +43,10 @@ struct Machine {
 //     times what one costs on one core; seconds = overhead + (arithmetic + memory) / threads where keys are packed,
 //     else overhead + max(arithmetic, memory) / threads; threads: those that have work.
 //   Error: off by 12 % in the median and within a factor of 1.5 in 98 % of the shapes without lengths of bench
-//     planner/..., 2.1 in the worst (overhead of tiny runs), on a Cascade Lake, where it was fitted to one thread on
-//     AVX-512; on Zen 4 by 23 %, and within 1.5 in 85 %: lanes are faster there than it says. Other targets and several
-//     threads, whose bandwidth is taken as so many times one core's, are further off: a figure to tell 10 us from 100
-//     us by, and what bounds them, not a promise.
+//     planner/..., 2.1 in the worst (overhead of tiny runs), on the Cascade Lake where it was last fitted, to one
+//     thread on AVX-512; on Zen 4 by 23 %, and within 1.5 in 85 %: lanes are faster there than it says. Other targets
+//     and several threads, whose bandwidth is taken as so many times one core's, are further off: a figure to tell 10
+//     us from 100 us by, and what bounds them, not a promise.
 //   Source: the roofline model, Williams, Waterman, Patterson 2009 (doi:10.1145/1498765.1498785), with more than one
 //     kind of work.
 struct Cost {
