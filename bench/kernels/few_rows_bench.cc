@@ -2,8 +2,8 @@
 // of size d, all of them rows of 128 numbers in L2, in calls of 16 keys. decode_*: 8 key-value heads with r query heads
 // each, size 128, 4096 keys, 33.5 MB of keys and values: the dots of all keys, then the pooling of all values, without
 // softmax. decode_bnhd: rows of all heads side by side, as in (B, N, H * D), walked in the order of memory: `block`
-// keys of one head, the same keys of the next head. decode_bhnd: head by head. GB: bytes of keys and values, per
-// second.
+// keys of one head, the same keys of the next head. decode_bhnd: head by head. Keys and values are asked for 16 KiB
+// ahead, into L2 or, _l1, into L1. GB: bytes of keys and values, per second.
 #include "engine/kernels/few_rows.h"
 
 #include <algorithm>
@@ -21,12 +21,15 @@
 namespace attend::bench {
 namespace {
 
+constexpr std::ptrdiff_t kAheadFloats = 16 * 1024 / sizeof(float);  // as in run/pool_decode.cc
+
 struct FewRowsCase {
   std::string name;
   bool dots, pool;
   std::size_t rows, heads, keys, size;
   std::size_t block;      // keys of a call
   bool heads_in_one_row;  // (B, N, H * D), or else (B, H, N, D)
+  bool into_l1 = false;
 };
 
 std::vector<FewRowsCase> few_rows_cases() {
@@ -36,16 +39,25 @@ std::vector<FewRowsCase> few_rows_cases() {
     cases.push_back({"dots" + shape, true, false, rows, 1, 512, 128, 16, false});
     cases.push_back({"pool" + shape, false, true, rows, 1, 512, 128, 16, false});
   }
-  for (const std::size_t block : {8u, 16u, 32u, 64u}) {
-    const std::string shape = "_r4_n4096_d128_block" + std::to_string(block);
-    cases.push_back({"decode_bnhd" + shape, true, true, 4, 8, 4096, 128, block, true});
-    cases.push_back({"decode_bhnd" + shape, true, true, 4, 8, 4096, 128, block, false});
+  for (const bool into_l1 : {false, true}) {
+    const std::string suffix = into_l1 ? "_l1" : "";
+    for (const std::size_t block : {4u, 8u, 16u, 32u, 64u}) {
+      const std::string shape = "_r4_n4096_d128_block" + std::to_string(block) + suffix;
+      cases.push_back({"decode_bnhd" + shape, true, true, 4, 8, 4096, 128, block, true, into_l1});
+      cases.push_back({"decode_bhnd" + shape, true, true, 4, 8, 4096, 128, block, false, into_l1});
+    }
+    for (const bool dots : {true, false}) {
+      const std::string name = dots ? "decode_dots" : "decode_pool", shape = "_r4_n4096_d128_block16" + suffix;
+      cases.push_back({name + "_bnhd" + shape, dots, !dots, 4, 8, 4096, 128, 16, true, into_l1});
+      cases.push_back({name + "_bhnd" + shape, dots, !dots, 4, 8, 4096, 128, 16, false, into_l1});
+    }
+    for (const std::size_t rows : {1u, 2u}) {
+      for (const std::size_t block : {8u, 16u}) {
+        const std::string shape = "_r" + std::to_string(rows) + "_n4096_d128_block" + std::to_string(block) + suffix;
+        cases.push_back({"decode_bnhd" + shape, true, true, rows, 8, 4096, 128, block, true, into_l1});
+      }
+    }
   }
-  cases.push_back({"decode_dots_bnhd_r4_n4096_d128_block16", true, false, 4, 8, 4096, 128, 16, true});
-  cases.push_back({"decode_pool_bnhd_r4_n4096_d128_block16", false, true, 4, 8, 4096, 128, 16, true});
-  cases.push_back({"decode_dots_bhnd_r4_n4096_d128_block16", true, false, 4, 8, 4096, 128, 16, false});
-  cases.push_back({"decode_pool_bhnd_r4_n4096_d128_block16", false, true, 4, 8, 4096, 128, 16, false});
-  cases.push_back({"decode_bnhd_r1_n4096_d128_block16", true, true, 1, 8, 4096, 128, 16, true});
   return cases;
 }
 
@@ -68,7 +80,8 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
                   .size = c.size,
                   .scores = scores.data() + head * static_cast<std::ptrdiff_t>(c.rows) * num_keys + key,
                   .scores_stride = num_keys,
-                  .ahead = ahead});
+                  .ahead = ahead,
+                  .into_l1 = c.into_l1});
   };
   const auto pool = [&](std::ptrdiff_t head, std::ptrdiff_t key, std::ptrdiff_t ahead) {
     kernels.pool({.p = scores.data() + head * static_cast<std::ptrdiff_t>(c.rows) * num_keys + key,
@@ -81,21 +94,17 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
                   .value_size = c.size,
                   .accumulators = o.data() + head * static_cast<std::ptrdiff_t>(c.rows) * size,
                   .accumulators_stride = size,
-                  .ahead = ahead});
+                  .ahead = ahead,
+                  .into_l1 = c.into_l1});
   };
   const auto walk = [&](const auto& call) {
     const std::ptrdiff_t heads = static_cast<std::ptrdiff_t>(c.heads), block = static_cast<std::ptrdiff_t>(c.block);
-    if (c.heads_in_one_row) {
-      for (std::ptrdiff_t key = 0; key < num_keys; key += block) {
-        for (std::ptrdiff_t head = 0; head < heads; ++head) {
-          call(head, key, head + 1 < heads ? head_stride : block * stride - head * head_stride);
-        }
-      }
-    } else {
-      for (std::ptrdiff_t head = 0; head < heads; ++head) {
-        for (std::ptrdiff_t key = 0; key < num_keys; key += block) call(head, key, block * stride);
-      }
-    }
+    const std::ptrdiff_t blocks = num_keys / block, last = blocks * heads - 1;
+    const std::ptrdiff_t ahead = (kAheadFloats + block * size - 1) / (block * size);
+    const auto head = [&](std::ptrdiff_t i) { return c.heads_in_one_row ? i % heads : i / blocks; };
+    const auto key = [&](std::ptrdiff_t i) { return (c.heads_in_one_row ? i / heads : i % blocks) * block; };
+    const auto place = [&](std::ptrdiff_t i) { return head(i) * head_stride + key(i) * stride; };
+    for (std::ptrdiff_t i = 0; i <= last; ++i) call(head(i), key(i), place(std::min(i + ahead, last)) - place(i));
   };
   for (auto _ : state) {
     if (c.dots) walk(dots);

@@ -27,16 +27,24 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Rows of a later call are asked for, into L2, while those of this one are at work: the order of calls is the caller's,
-// and memory needs the time of 16 rows or more. The way before, 4 to 8 rows further down the same head, was in time
-// only within a call, and beyond it asked for what other heads' rows come before where these lie side by side. 33.5 MB,
-// 4 rows, size 128, EPYC (Zen 4, 32 MB of L3), ms before and now, few_rows/decode_*_r4_n4096_d128_block16:
+// Rows of a later call are asked for while those of this one are at work: the order of calls is the caller's, and
+// memory needs the time of 16 rows or more. The way before, 4 to 8 rows further down the same head, was in time only
+// within a call, and beyond it asked for what other heads' rows come before where these lie side by side. Into L2 where
+// L1 has no room for it (plan/rules.cc). 33.5 MB, 4 rows, size 128, EPYC (Zen 4, 32 MB of L3), ms before and, into L2,
+// now, few_rows/decode_*_r4_n4096_d128_block16:
 //                       AVX3          AVX2          SSE4
 //     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
 //     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47
-HWY_INLINE void AskFor(const float* p) { __builtin_prefetch(p, 0, 2); }
-// Keys are also asked for 4 rows ahead, into L1, where vectors are wide and leave time for it: on Cascade Lake that was
-// worth an eighth, on Zen 4 it is worth nothing; AVX2 lost 10 to 20 % by it there (dot/b1_h32_kv8_m1_n4096_d128).
+HWY_INLINE void AskFor(const float* p, bool into_l1) {
+  if (into_l1) {
+    __builtin_prefetch(p, 0, 3);
+  } else {
+    __builtin_prefetch(p, 0, 2);
+  }
+}
+// Keys that are asked for into L2 are asked for again 4 rows ahead, into L1, where vectors are wide and leave time for
+// it: on Cascade Lake that was worth an eighth, on Zen 4 it is worth nothing; AVX2 lost 10 to 20 % by it there
+// (dot/b1_h32_kv8_m1_n4096_d128).
 static constexpr bool kAsksTwice = kVectorsPerPanel > 2;
 
 #if ATTEND_TRANSPOSES_IN_REGISTERS
@@ -115,8 +123,8 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
     for (; k + lanes <= size; k += lanes) {
       for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
-        if constexpr (kAsksTwice) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
-        AskFor(keys[j] + k + args.ahead);
+        if (kAsksTwice && !args.into_l1) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
+        AskFor(keys[j] + k + args.ahead, args.into_l1);
       }
       ATTEND_GROUPS
     }
@@ -222,7 +230,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
   const float* HWY_RESTRICT value = args.values + static_cast<std::ptrdiff_t>(first) * args.values_stride + column;
   V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
   const auto load = [&]() HWY_ATTR {
-    for (std::size_t i = 0; i < kVectors; ++i) AskFor(value + args.ahead + i * lanes);
+    for (std::size_t i = 0; i < kVectors; ++i) AskFor(value + args.ahead + i * lanes, args.into_l1);
     if constexpr (kVectors == 1) {
       v0 = left == lanes ? hn::LoadU(d, value) : simd::LoadTail(d, value, left);
     } else {
@@ -301,8 +309,8 @@ HWY_INLINE void PoolColumns(D d, const PoolRowsArgs& args, std::size_t row, std:
 
 template <class D>
 void PoolRows(D d, const PoolRowsArgs& args) {
-  for (std::size_t first = 0; first < args.num_values; first += kInnerBlock) {
-    const std::size_t end = std::min(args.num_values, first + kInnerBlock);
+  for (std::size_t first = 0; first < args.num_values; first += kPoolSum) {
+    const std::size_t end = std::min(args.num_values, first + kPoolSum);
     std::size_t row = 0;
     if constexpr (kPoolRows == 4) {
       for (; row + 4 <= args.num_rows; row += 4) PoolColumns<4>(d, args, row, first, end);

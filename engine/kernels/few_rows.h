@@ -8,7 +8,8 @@
 // of one head, then the same keys of the next.
 //
 // A score depends on its query and key alone, and what is added to a row of o on its p, its length and the values of
-// the call: never on the other rows.
+// the call, never on the other rows. Values are summed kPoolSum at a time and the sums added to o: calls of so many, or
+// of a multiple, come to the same bits.
 #ifndef ATTEND_KERNELS_FEW_ROWS_H_
 #define ATTEND_KERNELS_FEW_ROWS_H_
 
@@ -16,6 +17,10 @@
 #include <cstdint>
 
 namespace attend::kernels {
+
+// 16, the only number of values in a call before, was 3 to 5 % faster on AVX3 from L2, few_rows/pool_r*_n512_d128; why
+// 8 is wanted: run/pool_decode.cc.
+inline constexpr std::size_t kPoolSum = 8;
 
 struct DotRowsArgs {
   const float* queries;           // row r at queries + r * queries_stride, size elements, scaled
@@ -28,6 +33,7 @@ struct DotRowsArgs {
   float* scores;                 // scores[r * scores_stride + j] are written exactly
   std::ptrdiff_t scores_stride;  // elements, any
   std::ptrdiff_t ahead = 0;      // elements from keys to those of a later call, asked for meanwhile
+  bool into_l1 = false;          // where they are wanted, or else in L2; neither touches results
 };
 
 struct PoolRowsArgs {
@@ -42,6 +48,7 @@ struct PoolRowsArgs {
   float* accumulators;                 // row r at accumulators + r * accumulators_stride, aligned, whole vectors
   std::ptrdiff_t accumulators_stride;  // elements, a multiple of the lanes
   std::ptrdiff_t ahead = 0;            // elements from values to those of a later call
+  bool into_l1 = false;
 };
 
 struct FewRowsKernels {

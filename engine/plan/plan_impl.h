@@ -117,6 +117,7 @@ struct PlanImpl {
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;     // work items per head; does not touch results
   std::size_t ask_ahead_bytes = 0;  // dot/lanes: runs over as much ask for rows ahead; does not touch results
+  bool asks_into_l1 = false;        // dot/decode: where rows are asked for, or else into L2; does not touch results
   std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that
   // projected keys stay in its cache. 0: keys are projected beforehand, for all who pool them.

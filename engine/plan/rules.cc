@@ -220,7 +220,16 @@ void choose_lanes(PlanImpl& plan) {
                                        " keys, " + who_wants(plan) + "whose scores stay in L1"});
 }
 
+// Whether L1 has room for 16 KiB that are on their way (run/pool_decode.cc) beside what is at work: 48 KiB have, on an
+// EPYC (Zen 5), where few_rows/decode_bhnd_r4_n4096_d128_block16 on AVX3 takes 690 us so and 920 by way of L2. Not yet
+// measured with the 32 KiB of Zen 4 and Cascade Lake.
+bool has_room_in_l1() {
+  constexpr std::size_t kRoom = std::size_t{48} << 10;
+  return cache_bytes(1) >= kRoom;
+}
+
 void choose_decoding(PlanImpl& plan) {
+  plan.asks_into_l1 = has_room_in_l1();
   plan.group_queries = plan.tile_queries = group_rows(plan);
   const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t panel = plan.kernels->pack.panel_width;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -32,6 +33,7 @@ struct Dots {
   std::size_t rows, keys, size;
   std::size_t query_stride, key_stride, score_stride;
   std::ptrdiff_t ahead = 0;
+  bool into_l1 = false;
   GuardedArray<float> q, k, scores;
 
   Dots(std::size_t rows_, std::size_t keys_, std::size_t size_, Random& random, Guard guard)
@@ -58,7 +60,8 @@ struct Dots {
                   .size = size,
                   .scores = scores.data() + row * score_stride + key,
                   .scores_stride = static_cast<std::ptrdiff_t>(score_stride),
-                  .ahead = ahead});
+                  .ahead = ahead,
+                  .into_l1 = into_l1});
   }
 };
 
@@ -137,6 +140,7 @@ struct Pool {
   std::size_t rows, values, size;
   std::size_t value_stride, p_stride, o_stride;
   std::ptrdiff_t ahead = 0;
+  bool into_l1 = false;
   GuardedArray<float> v, p;
   hwy::AlignedFreeUniquePtr<float[]> o;
   std::vector<float> before;
@@ -172,7 +176,8 @@ struct Pool {
                   .value_size = size,
                   .accumulators = o.get() + row * o_stride,
                   .accumulators_stride = static_cast<std::ptrdiff_t>(o_stride),
-                  .ahead = ahead});
+                  .ahead = ahead,
+                  .into_l1 = into_l1});
   }
 };
 
@@ -218,6 +223,40 @@ TEST_CASE("few_rows pool: any number of rows and values, any size, rows of any l
   });
 }
 
+TEST_CASE("few_rows pool: calls of as many values as a sum has, or twice as many, come to the bits of one call") {
+  for_each_target([](const Target& target) {
+    const FewRowsKernels kernels = kernels::few_rows_kernels(target.id());
+    Random random(6);
+    Pool pool(5, 45, 77, random, Guard::kEnd);
+    pool.lens = {45, 44, 17, 8, 3};
+    pool.run(kernels, 0, 5);
+    const std::vector<float> at_once(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
+    for (const std::size_t step : {kernels::kPoolSum, 2 * kernels::kPoolSum}) {
+      std::copy(pool.before.begin(), pool.before.end(), pool.o.get());
+      for (std::size_t first = 0; first < 45; first += step) {
+        const std::size_t count = std::min<std::size_t>(step, 45 - first);
+        std::vector<std::int32_t> lens;
+        for (const std::int32_t len : pool.lens) {
+          lens.push_back(std::clamp(len - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(count)));
+        }
+        kernels.pool({.p = pool.p.data() + first,
+                      .p_stride = static_cast<std::ptrdiff_t>(pool.p_stride),
+                      .num_rows = 5,
+                      .lens = lens.data(),
+                      .values = pool.v.data() + first * pool.value_stride,
+                      .values_stride = static_cast<std::ptrdiff_t>(pool.value_stride),
+                      .num_values = count,
+                      .value_size = 77,
+                      .accumulators = pool.o.get(),
+                      .accumulators_stride = static_cast<std::ptrdiff_t>(pool.o_stride)});
+      }
+      for (std::size_t i = 0; i < at_once.size(); ++i) {
+        if (i % pool.o_stride < 77) CHECK(at_once[i] == pool.o[i]);
+      }
+    }
+  });
+}
+
 TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie anywhere") {
   for_each_target([](const Target& target) {
     const FewRowsKernels kernels = kernels::few_rows_kernels(target.id());
@@ -229,9 +268,12 @@ TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie any
     pool.run(kernels, 0, 5);
     const std::vector<float> pooled(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
     // The next block, then far beyond either end of what is mapped.
-    for (const std::ptrdiff_t ahead : {std::ptrdiff_t{16} * 80, std::ptrdiff_t{1} << 20, -(std::ptrdiff_t{1} << 20)}) {
-      INFO(ahead, " floats ahead");
+    const std::ptrdiff_t far = std::ptrdiff_t{1} << 20;
+    for (const auto& [ahead, into_l1] : std::vector<std::pair<std::ptrdiff_t, bool>>{
+             {16 * 80, false}, {far, false}, {-far, false}, {16 * 80, true}, {far, true}, {-far, true}}) {
+      INFO(ahead, " floats ahead", into_l1 ? ", into L1" : "");
       dots.ahead = pool.ahead = ahead;
+      dots.into_l1 = pool.into_l1 = into_l1;
       std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
       dots.run(kernels, 0, 5, 0, 29);
       CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));

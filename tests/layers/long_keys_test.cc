@@ -30,7 +30,7 @@ TEST_CASE("long keys: 65536 keys of equal weight keep the contract's bound on ev
     for (std::size_t n = 0; n < kValues; ++n) truth[row * kValues + n] /= lens[row];
   }
   for_each_target([&](const Target& target) {
-    for (const char* path : {"dot/fused", "dot/materialised"}) {
+    for (const char* path : {"dot/fused", "dot/materialised", "dot/decode", "dot/lanes"}) {
       CAPTURE(path);
       PlanOptions options;
       options.target = target;
