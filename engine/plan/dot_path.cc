@@ -15,11 +15,12 @@ namespace {
 
 // The most rows that are offered to a path, preferred or not.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
-// Vectors of lanes that beat the fused tiles where keys come from beyond L2. Where keys and values are packed from L2
-// into L2, fewer, and only full ones (Cascade Lake; on Zen 4 lanes are ahead by up to a tenth there until 16 vectors:
-// attend plan --layer dot --shape 1,256,64,64 --num-heads 8 --tune), unless packing pads values by a fifth or more:
-// sizes 32, 80 and 96, where panels have 64 columns (planner/b1_h8_m128_n64_d32, Zen 4: 94 us by lanes, 114 by tiles).
-constexpr double kVectors = 8, kCachedVectors = 6, kCachedNarrowVectors = 2, kFull = 0.74, kPadding = 1.2;
+// Vectors of lanes that beat the fused tiles. Where keys and values are packed from L2 into L2, narrow ones are fewer,
+// and wide ones must be full, unless packing pads values by a fifth or more: sizes 32, 80 and 96, where panels have 64
+// columns (planner/b1_h8_m128_n64_d32, Zen 4: 94 us by lanes, 114 by tiles). Wide and full, eight are ahead there too
+// on Zen 5 (planner/b1_h8_m128_n64_d64 91 us by lanes, 106 by tiles) and by up to a tenth on Zen 4; on Cascade Lake the
+// two cross at six, before tiles left out what no row wants.
+constexpr double kVectors = 8, kCachedNarrowVectors = 2, kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
 // them little, while p of the lanes is transposed and finished in a second pass. Lanes against tiles, 8 heads of size
 // 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and 1020, 32 x 256 385 and 377, of
@@ -105,7 +106,7 @@ bool lanes_pay(const PlanImpl& plan) {
   if (rows <= lanes || pads_values(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
   // Scores of 17 rows take two vectors of 16 lanes as those of 32 do: 71 us, where the fused tiles take 62; 24 rows 72
   // and 79, 32 rows 83 and 101 (attend plan --layer dot --shape 1,17,256,256 --num-heads 4 --tune).
-  return full_share(plan) >= kFull && rows <= lanes * (is_wide(plan) ? kCachedVectors : kCachedNarrowVectors);
+  return full_share(plan) >= kFull && (is_wide(plan) || rows <= lanes * kCachedNarrowVectors);
 }
 
 }  // namespace

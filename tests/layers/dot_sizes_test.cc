@@ -105,12 +105,14 @@ TEST_CASE("plan: tiles take over beyond eight vectors of queries, whether values
       CHECK(path(most, 4096, size) == (lanes == 1 ? "dot/decode" : "dot/lanes"));
       CHECK(path(std::max<std::int64_t>(most + 1, 11), 4096, size) == "dot/fused");
     }
-    // Keys and values in L2: up to six wide vectors, eight where packing pads values, or two narrow ones.
+    // Keys and values in L2: up to two narrow vectors, or eight wide ones, which must be full unless packing pads
+    // values.
     const bool wide = lanes >= 16;
     const auto panel = wide ? static_cast<std::int64_t>(kernels::pack_kernels(target.id()).panel_width) : 64;
-    CHECK(path((wide ? 6 : 2) * lanes, 64, panel) == (lanes == 1 ? "dot/decode" : "dot/lanes"));
-    CHECK(path(most, 64, panel) == "dot/fused");
-    CHECK(path(most, 64, panel / 2) == (wide ? "dot/lanes" : "dot/fused"));
+    CHECK(path(2 * lanes, 64, panel) == (lanes == 1 ? "dot/decode" : "dot/lanes"));
+    CHECK(path(most, 64, panel) == (wide ? "dot/lanes" : "dot/fused"));
+    CHECK(path(2 * lanes + 1, 64, panel) == (lanes == 1 ? "dot/decode" : "dot/fused"));
+    CHECK(path(2 * lanes + 1, 64, panel / 2) == (wide ? "dot/lanes" : lanes == 1 ? "dot/decode" : "dot/fused"));
   });
 }
 
