@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <string>
@@ -50,6 +51,11 @@ double quota_cpus() {
 std::size_t cache_bytes(int level) {
   static const std::array<std::size_t, 3> bytes = {system_cache_bytes(1), system_cache_bytes(2), system_cache_bytes(3)};
   return level >= 1 && level <= 3 ? bytes[static_cast<std::size_t>(level - 1)] : 0;
+}
+
+std::size_t least_far_bytes() {
+  constexpr std::size_t kLeast = std::size_t{8} << 20;
+  return std::max(kLeast, cache_bytes(3) / 4);
 }
 
 // index0, index1 ...: level "2", type "Unified", size "1024K".

@@ -205,9 +205,7 @@ void choose_sizes(PlanImpl& plan) {
 // query_lanes/*_ahead beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66 instead
 // of 79; but 3.9 instead of 3.7 for heads that are in the core's own cache.
 std::size_t least_bytes_to_ask_for(const PlanImpl& plan) {
-  constexpr std::size_t kLeast = std::size_t{8} << 20;
-  if (!plan.kernels->query_lanes.asks_ahead) return std::numeric_limits<std::size_t>::max();
-  return std::max(kLeast, cache_bytes(3) / 4);
+  return plan.kernels->query_lanes.asks_ahead ? least_far_bytes() : std::numeric_limits<std::size_t>::max();
 }
 
 void choose_lanes(PlanImpl& plan) {
@@ -220,16 +218,10 @@ void choose_lanes(PlanImpl& plan) {
                                        " keys, " + who_wants(plan) + "whose scores stay in L1"});
 }
 
-// Whether L1 has room for 16 KiB that are on their way (run/pool_decode.cc) beside what is at work: 48 KiB have, on an
-// EPYC (Zen 5), where few_rows/decode_bhnd_r4_n4096_d128_block16 on AVX3 takes 690 us so and 920 by way of L2. Not yet
-// measured with the 32 KiB of Zen 4 and Cascade Lake.
-bool has_room_in_l1() {
-  constexpr std::size_t kRoom = std::size_t{48} << 10;
-  return cache_bytes(1) >= kRoom;
-}
-
 void choose_decoding(PlanImpl& plan) {
-  plan.asks_into_l1 = has_room_in_l1();
+  // EPYC (Zen 5), few_rows/decode_bhnd_r4_n4096_d128_block16 on AVX3: 690 us so, 920 by way of L2. Not yet measured on
+  // CPUs with less of L1.
+  plan.asks_into_l1 = cache_bytes(1) >= kRoomyL1;
   plan.group_queries = plan.tile_queries = group_rows(plan);
   const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t panel = plan.kernels->pack.panel_width;

@@ -1,6 +1,7 @@
 // What the system says of its processors, and how it is read.
 #include "engine/base/cpus.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -40,6 +41,8 @@ TEST_CASE("cpus: this machine's caches have sizes or none, and other levels none
   CHECK(cache_bytes(1) <= cache_bytes(2));
   CHECK(cache_bytes(0) == 0);
   CHECK(cache_bytes(4) == 0);
+  CHECK(least_far_bytes() >= std::max<std::size_t>(8u << 20, cache_bytes(3) / 4));
+  CHECK((least_far_bytes() == 8u << 20 || least_far_bytes() < cache_bytes(3)));
 }
 
 TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
