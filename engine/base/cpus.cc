@@ -53,10 +53,12 @@ std::size_t cache_bytes(int level) {
   return level >= 1 && level <= 3 ? bytes[static_cast<std::size_t>(level - 1)] : 0;
 }
 
-std::size_t least_far_bytes() {
+std::size_t least_far_bytes(std::size_t l3_bytes) {
   constexpr std::size_t kLeast = std::size_t{8} << 20;
-  return std::max(kLeast, cache_bytes(3) / 4);
+  return std::max(kLeast, l3_bytes / 4);
 }
+
+std::size_t least_far_bytes() { return least_far_bytes(cache_bytes(3)); }
 
 // index0, index1 ...: level "2", type "Unified", size "1024K".
 std::size_t cache_bytes_in(const std::string& directory, int level) {
@@ -82,6 +84,12 @@ bool is_amd_cpu() {
 #else
   return false;
 #endif
+}
+
+bool has_roomy_l1() {
+  constexpr std::size_t kRoomy = std::size_t{48} << 10;
+  static const bool roomy = is_amd_cpu() && cache_bytes(1) >= kRoomy;
+  return roomy;
 }
 
 }  // namespace attend

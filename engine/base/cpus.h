@@ -19,15 +19,16 @@ std::size_t cache_bytes(int level);
 // The same from a directory like Linux's cpu0/cache, read anew; 0: it says nothing of that level.
 std::size_t cache_bytes_in(const std::string& directory, int level);
 
-// An L1 from this size on has room for what is asked for 16 KiB ahead, beside what is at work: Zen 5's, not that of Zen
-// 4 and Cascade Lake (32 KiB).
-inline constexpr std::size_t kRoomyL1 = std::size_t{48} << 10;
-
-// Bytes from which on memory is not expected in a core's fair share of L3.
+// Bytes from which on memory is not expected in a core's fair share of L3; the second where L3 is of that size, or 0.
 std::size_t least_far_bytes();
+std::size_t least_far_bytes(std::size_t l3_bytes);
 
 // Whether AMD made the CPU: its hardware prefetchers want other help than Intel's.
 bool is_amd_cpu();
+
+// Whether L1 is known to have room for 16 KiB that are on their way, beside what is at work: that of AMD's CPUs from 48
+// KiB on (Zen 5). Not measured yet: Intel's of that size, and 32 KiB.
+bool has_roomy_l1();
 
 }  // namespace attend
 

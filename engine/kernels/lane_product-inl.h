@@ -196,8 +196,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
 #undef ATTEND_ALL_LANE_SUMS
 }
 
-// Floats after which the sets of an L1 of 64 sets repeat, and the ways that any such has.
-static constexpr std::ptrdiff_t kSetsRepeat = 4096 / sizeof(float);
+// The ways that any L1 of 64 sets has.
 static constexpr std::size_t kMostRowsOfOneSet = 8;
 
 // Rows of a step that follows steps of kRows: halves, but 12 and 6 leave powers of two, which more numbers of rows are

@@ -9,6 +9,9 @@
 
 namespace attend::kernels {
 
+// Floats after which the sets of an L1 of 64 sets repeat: each holds 8 or 12 of the lines that lie so far apart.
+inline constexpr std::ptrdiff_t kSetsRepeat = 4096 / sizeof(float);
+
 struct RowsAhead {
   static constexpr std::size_t kLine = 64 / sizeof(float);
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/base/carver.h"
+#include "engine/kernels/rows_ahead.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
@@ -14,16 +15,15 @@ namespace {
 // Keys of one head at a time. Where a row holds all heads, rows of 4 KiB lie in pages of their own: those of two
 // blocks, at work and asked for, should be fewer than the 64 that L1's TLBs know.
 // few_rows/decode_bnhd_r4_n4096_d128_block8, 16, 32 and 64 took 2.6, 2.4, 2.8 and 4.6 ms from memory on Cascade Lake
-// (before blocks were asked for ahead); now 1.7, 1.4, 1.7 and 1.2 on Zen 4.
+// (before blocks were asked for ahead), and 1.7, 1.4, 1.7 and 1.2 on Zen 4 (by one block).
 constexpr std::size_t kBlockKeys = 16;
-// Half of it where rows are a multiple of kSetsRepeat apart and asked for into L1, of whose sets each holds 8 or 12:
-// rows of 16 keys push each other out. EPYC (Zen 5), 12 ways, us on AVX3 of few_rows/decode_bnhd_r1_n4096_d128, _r2 and
-// _r4 by _block16_l1: 940, 1015, 1050; by _block8_l1: 720, 855, 885. The sum of a value's block must then not depend on
-// it (kernels::kPoolSum): to hold half a sum in memory between two calls was slower, 1.02 beside 0.88 ms, for it takes
-// as much of L1 as the accumulators do. By fours 0.79 ms would be possible (dot/b8_h32_kv8_m1_n1024_d128 1.75 beside
-// 2.1), but sums of four values cost AVX2 40 % where values are cached.
+// Half of it where heads lie side by side, their rows are a multiple of kernels::kSetsRepeat apart and asked for into
+// L1: rows of 16 keys push each other out of the sets they share. EPYC (Zen 5), 12 ways, us on AVX3 of
+// few_rows/decode_bnhd_r1_n4096_d128, _r2 and _r4 by _block16_l1: 940, 1015, 1050; by _block8_l1: 720, 855, 885. Sums
+// of values must then not depend on it (kernels::kPoolSum): to hold half a sum in memory between two calls was slower,
+// 0.98 beside 0.89 ms for dot/b1_h32_kv8_m1_n4096_d128, for it takes as much of L1 as the accumulators do. By fours
+// 0.79 ms, but sums of four values cost AVX2 40 % where values are cached.
 static_assert(kBlockKeys / 2 % kernels::kPoolSum == 0);
-constexpr std::ptrdiff_t kSetsRepeat = 4096 / sizeof(float);
 // What lies between the block at work and the one that is asked for: rows of 64 numbers are done with sooner than
 // memory answers for 4 KiB ahead. EPYC (Zen 4), 1, 2, 4 and 8 blocks ahead: planner/b1_h8_m1_n4096_d64 487, 436, 370
 // and 385 us, dot/b8_h32_kv8_m1_n1024_d128 4.3, 3.9, 3.8 and 3.9 ms.
@@ -88,7 +88,7 @@ class Entry {
   template <class T, class Visit>
   void walk(const Rows<T>& rows, std::size_t row_size, std::size_t keys, const Visit& visit) const {
     const bool side_by_side = std::abs(rows.head_stride) < std::abs(rows.row_stride);
-    const bool share_sets = side_by_side && rows.row_stride % kSetsRepeat == 0;
+    const bool share_sets = side_by_side && rows.row_stride % kernels::kSetsRepeat == 0;
     const std::size_t block_keys = share_sets && plan_.asks_into_l1 ? kBlockKeys / 2 : kBlockKeys;
     const auto heads = static_cast<std::size_t>(plan_.num_kv_heads), blocks = divide_up(keys, block_keys);
     if (blocks == 0) return;

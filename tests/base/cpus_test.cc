@@ -41,8 +41,13 @@ TEST_CASE("cpus: this machine's caches have sizes or none, and other levels none
   CHECK(cache_bytes(1) <= cache_bytes(2));
   CHECK(cache_bytes(0) == 0);
   CHECK(cache_bytes(4) == 0);
-  CHECK(least_far_bytes() >= std::max<std::size_t>(8u << 20, cache_bytes(3) / 4));
-  CHECK((least_far_bytes() == 8u << 20 || least_far_bytes() < cache_bytes(3)));
+}
+
+TEST_CASE("cpus: far is what a quarter of L3 does not hold, from 8 MiB on") {
+  CHECK(least_far_bytes(0) == 8u << 20);
+  CHECK(least_far_bytes(32u << 20) == 8u << 20);
+  CHECK(least_far_bytes(256u << 20) == 64u << 20);
+  CHECK(least_far_bytes() == least_far_bytes(cache_bytes(3)));
 }
 
 TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
