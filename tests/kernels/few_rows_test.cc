@@ -269,11 +269,12 @@ TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie any
     const std::vector<float> pooled(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
     // The next block, then far beyond either end of what is mapped.
     const std::ptrdiff_t far = std::ptrdiff_t{1} << 20;
-    for (const auto& [ahead, into_l1] : std::vector<std::pair<std::ptrdiff_t, bool>>{
-             {16 * 80, false}, {far, false}, {-far, false}, {16 * 80, true}, {far, true}, {-far, true}}) {
-      INFO(ahead, " floats ahead", into_l1 ? ", into L1" : "");
-      dots.ahead = pool.ahead = ahead;
-      dots.into_l1 = pool.into_l1 = into_l1;
+    const std::vector<std::pair<std::ptrdiff_t, bool>> all = {{16 * 80, false}, {far, false}, {-far, false},
+                                                              {16 * 80, true},  {far, true},  {-far, true}};
+    for (const auto& asked : all) {
+      INFO(asked.first, " floats ahead", asked.second ? ", into L1" : "");
+      dots.ahead = pool.ahead = asked.first;
+      dots.into_l1 = pool.into_l1 = asked.second;
       std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
       dots.run(kernels, 0, 5, 0, 29);
       CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));
