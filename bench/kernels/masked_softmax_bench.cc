@@ -1,8 +1,7 @@
 // masked_softmax_rows/r64_n1024: 64 rows of 1024 scores, 256 KiB in and as much out: L2.
-// masked_softmax_rows/r4096_n1024: 16 MiB in and as much out, half of it padding with _lens. The next row's scores and
-// output are asked for ahead; with _breaks only scores that do not go on from the row before; with _lines scores and
-// output 8 KiB ahead.
-// per_element: time / valid scores, all three passes.
+// masked_softmax_rows/r4096_n128 and n1024: 2 and 16 MiB in and as much out, half of it padding with _lens. The next
+// row's scores and output are asked for ahead; with _breaks only scores that do not go on from the row before; with
+// _lines scores and output 8 KiB ahead. per_element: time / valid scores, all three passes.
 #include "engine/kernels/masked_softmax.h"
 
 #include <cstddef>
@@ -62,15 +61,17 @@ void register_masked_softmax_benchmarks() {
     cases.push_back({.name = "r64_n" + std::to_string(columns), .rows = 64, .columns = columns});
   }
   for (const bool ragged : {false, true}) {
-    const std::string name = ragged ? "r4096_n1024_lens" : "r4096_n1024";
-    Case c{.name = name, .rows = 4096, .columns = 1024, .ragged = ragged};
-    cases.push_back(c);
-    c.name = name + "_breaks";
-    c.ask_ahead = kernels::AskAhead::kBreaks;
-    cases.push_back(c);
-    c.name = name + "_lines";
-    c.ask_ahead = kernels::AskAhead::kLines;
-    cases.push_back(c);
+    for (const std::size_t columns : {128u, 1024u}) {
+      const std::string name = "r4096_n" + std::to_string(columns) + (ragged ? "_lens" : "");
+      Case c{.name = name, .rows = 4096, .columns = columns, .ragged = ragged};
+      cases.push_back(c);
+      c.name = name + "_breaks";
+      c.ask_ahead = kernels::AskAhead::kBreaks;
+      cases.push_back(c);
+      c.name = name + "_lines";
+      c.ask_ahead = kernels::AskAhead::kLines;
+      cases.push_back(c);
+    }
   }
   for (const Target& target : Target::available()) {
     for (const Case& c : cases) {

@@ -19,7 +19,8 @@ std::size_t cache_bytes(int level);
 // The same from a directory like Linux's cpu0/cache, read anew; 0: it says nothing of that level.
 std::size_t cache_bytes_in(const std::string& directory, int level);
 
-// Bytes from which on memory is not expected in a core's fair share of L3; the second where L3 is of that size, or 0.
+// Bytes from which on memory is not expected in a core's fair share of L3: of this machine's, or of one of that size, 0
+// where it is not known.
 std::size_t least_far_bytes();
 std::size_t least_far_bytes(std::size_t l3_bytes);
 

@@ -18,8 +18,8 @@
 
 namespace attend::kernels {
 
-// 16, the only number of values in a call before, was 3 to 5 % faster on AVX3 from L2, few_rows/pool_r*_n512_d128; why
-// 8 is wanted: run/pool_decode.cc.
+// Sums of 16 are faster from L2, by 2 to 5 % on AVX3 and 2 to 19 on AVX2 (few_rows/pool_r*_n512_d128, Zen 5), but calls
+// of 8 are wanted: run/pool_decode.cc.
 inline constexpr std::size_t kPoolSum = 8;
 
 struct DotRowsArgs {

@@ -55,7 +55,8 @@ HWY_INLINE size_t ValidLength(const MaskedSoftmaxArgs& args, size_t r) {
 }
 
 // AskAhead::kLines: lines of rows one after another, of scores as far as each row is valid, of the output in full. As
-// many are asked for as are used, so that the way ahead stays what it was at first.
+// many are asked for as are used, so that the way ahead stays what it was at first. Not LinesAhead, whose rows are of
+// one size and which asks into L2.
 class LinesOfRows {
  public:
   LinesOfRows(const MaskedSoftmaxArgs& args, bool output)
@@ -68,7 +69,8 @@ class LinesOfRows {
 
   HWY_INLINE void fetch(size_t count) {
     while (count > 0 && row_ < args_.num_rows) {
-      // The output too as if to be read: prefetchw was no faster (Zen 5).
+      // The output too as if to be read. By prefetchw, masked_softmax/r4096_n1024 and _lens took 755 and 625 us beside
+      // 745 and 610 (Zen 5).
       for (; count > 0 && line_ < end_; --count, line_ += kLine) __builtin_prefetch(line_, 0, 3);
       if (line_ < end_) return;
       ++row_;
@@ -93,7 +95,8 @@ class LinesOfRows {
 };
 
 // How far: 8 KiB each of scores and output. EPYC (Zen 5, 48 KiB of L1), us, masked_softmax/r4096_n1024 and _lens on
-// AVX3 by 4, 6, 8, 12 and 16 KiB: 858 828, 824 625, 745 610, 760 638, 830 699; by kBreaks 927 and 825.
+// AVX3 by 4, 6, 8, 12 and 16 KiB: 858 828, 824 625, 745 610, 760 638, 830 699, before pieces of lines were counted by
+// position; by kBreaks 927 and 825.
 static constexpr size_t kLinesAhead = 128;
 
 // Lines that end among elements j to j + count - 1 of a row, so that the pieces of a row sum to its lines.

@@ -18,8 +18,9 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // Vectors of lanes that beat the fused tiles. Where keys and values are packed from L2 into L2, narrow ones are fewer,
 // and wide ones must be full, unless packing pads values by a fifth or more: sizes 32, 80 and 96, where panels have 64
 // columns (planner/b1_h8_m128_n64_d32, Zen 4: 94 us by lanes, 114 by tiles). Wide and full, eight are ahead there too
-// on Zen 5 (planner/b1_h8_m128_n64_d64 91 us by lanes, 106 by tiles) and by up to a tenth on Zen 4; on Cascade Lake the
-// two cross at six, before tiles left out what no row wants.
+// on Zen 5 (planner/b1_h8_m128_n64_d64 91 us by lanes, 106 by tiles) and by up to a tenth on Zen 4 (attend plan
+// --layer dot --shape 1,128,64,64 --num-heads 8 --tune); on Cascade Lake the two cross at six, before tiles left out
+// what no row wants.
 constexpr double kVectors = 8, kCachedNarrowVectors = 2, kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
 // them little, while p of the lanes is transposed and finished in a second pass. Lanes against tiles, 8 heads of size

@@ -34,8 +34,8 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
 
 // Cascade Lake wants all (kernels/masked_softmax-inl.h), Zen 4 the breaks alone: masked_softmax/r4096_n1024 on AVX3
 // 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants lines where scores and output are more than a fair share of L3: 0.93
-// -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each (r4096_n128) take 20 % longer so. Another machine:
-// masked_softmax_rows/r4096_n1024*, all, with _breaks and with _lines.
+// -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). Another machine:
+// masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks and with _lines.
 kernels::AskAhead ask_ahead(std::size_t bytes) {
   static const bool amd = is_amd_cpu();
   if (has_roomy_l1() && bytes >= least_far_bytes()) return kernels::AskAhead::kLines;

@@ -22,7 +22,7 @@ constexpr std::size_t kBlockKeys = 16;
 // few_rows/decode_bnhd_r1_n4096_d128, _r2 and _r4 by _block16_l1: 940, 1015, 1050; by _block8_l1: 720, 855, 885. Sums
 // of values must then not depend on it (kernels::kPoolSum): to hold half a sum in memory between two calls was slower,
 // 0.98 beside 0.89 ms for dot/b1_h32_kv8_m1_n4096_d128, for it takes as much of L1 as the accumulators do. By fours
-// 0.79 ms, but sums of four values cost AVX2 40 % where values are cached.
+// 0.79 ms, but sums of four values cost AVX2 a third where values are cached.
 static_assert(kBlockKeys / 2 % kernels::kPoolSum == 0);
 // What lies between the block at work and the one that is asked for: rows of 64 numbers are done with sooner than
 // memory answers for 4 KiB ahead. EPYC (Zen 4), 1, 2, 4 and 8 blocks ahead: planner/b1_h8_m1_n4096_d64 487, 436, 370

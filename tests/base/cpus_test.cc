@@ -43,6 +43,10 @@ TEST_CASE("cpus: this machine's caches have sizes or none, and other levels none
   CHECK(cache_bytes(4) == 0);
 }
 
+TEST_CASE("cpus: L1 is known to have room on AMD's CPUs alone, and not in 32 KiB") {
+  CHECK((!has_roomy_l1() || (is_amd_cpu() && cache_bytes(1) > 32u << 10)));
+}
+
 TEST_CASE("cpus: far is what a quarter of L3 does not hold, from 8 MiB on") {
   CHECK(least_far_bytes(0) == 8u << 20);
   CHECK(least_far_bytes(32u << 20) == 8u << 20);
