@@ -60,6 +60,27 @@ TEST_CASE("causal: many tiles of queries and keys") {
   }
 }
 
+// With values that fill whole panels, the first keys' products are written over whatever lay in the workspace.
+TEST_CASE("causal: queries without keys beside others, by the tile, in chunks, with values of whole panels") {
+  for (const Layer layer : {Layer::kDot, Layer::kGaussian, Layer::kAdditive}) {
+    for (const std::int64_t value_size : {64, 128}) {
+      for (const auto& [num_queries, num_keys] : std::vector<std::array<std::int64_t, 2>>{{330, 130}, {30, 2100}}) {
+        for (const Lens lens : {Lens::kNone, Lens::kPerQuery}) {
+          check_truth(LayerCase({.layer = layer,
+                                 .batch = 1,
+                                 .num_queries = num_queries,
+                                 .num_keys = num_keys,
+                                 .size = 12,
+                                 .value_size = value_size,
+                                 .causal = Causal::kBottomRight,
+                                 .lens = lens,
+                                 .seed = 504}));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("causal: few queries of many keys") {
   for (const Layer layer : kAllLayers) {
     for (const Causal causal : kBoth) {
