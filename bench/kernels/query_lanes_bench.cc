@@ -49,6 +49,9 @@ constexpr LanesCase kLanesCases[] = {
     {"q64_n512_d64", 64, 512, 64, 128, 0, false},
     {"q16_n512_d128", 16, 512, 128, 128, 0, false},
     {"q16_n512_d128_row1024", 16, 512, 128, 128, 0, false, false, 1024},
+    {"q128_n512_d128_row1024", 128, 512, 128, 128, 0, false, false, 1024},
+    {"q32_n1024_d128_l3_ahead", 32, 1024, 128, 128, 4, false, true},
+    {"q32_n1024_d128_l3_ahead_row1024", 32, 1024, 128, 128, 4, false, true, 1024},
 };
 
 void query_lanes(benchmark::State& state, const Target& target, const LanesCase& c) {
