@@ -5,7 +5,7 @@
 //               of 32; NEON and SVE: 6 x 4 + 4 + 1 = 29 of 32, whole panels; 16 registers: 6 x 2 + 2 + 1.
 // Blocking:     a result stays in registers for its whole sum. A block of weights (kWeightBlock) stays in L2 while all
 //               rows pass over it, nine at a time; weights stream from L2, 3 lines per 27 multiply-adds, and the next
-//               block is fetched meanwhile. bench: linear/*.
+//               block and the next nine rows are fetched meanwhile. bench: linear/*.
 #if defined(ATTEND_KERNELS_LINEAR_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_ROWS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_ROWS_INL_H_
@@ -50,9 +50,11 @@ struct ColumnsArgs {
   size_t panel_stride;  // elements from one panel to the next
   const float* bias;    // or nullptr
   size_t in;
-  size_t first;        // column, of the results
-  size_t columns;      // that exist; the last vector may be cut short
-  const float* later;  // in * kLaterPerTerm elements that will be read before long
+  size_t first;            // column, of the results
+  size_t columns;          // that exist; the last vector may be cut short
+  const float* later;      // in * kLaterPerTerm elements that will be read before long
+  const float* next_rows;  // in * rows_ahead elements of the next step's rows
+  size_t rows_ahead;
 };
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
@@ -94,6 +96,8 @@ HWY_NOINLINE void LinearStep(D d, const ColumnsArgs& args, const float* const* H
   const float* HWY_RESTRICT w2 = vector(2);
   const float* HWY_RESTRICT w3 = vector(3);
   const float* HWY_RESTRICT later = args.later;
+  const float* HWY_RESTRICT next_rows = args.next_rows;
+  const size_t rows_ahead = args.rows_ahead;
 #define ATTEND_LINEAR_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define ATTEND_LINEAR_START(r)                              \
   const float* HWY_RESTRICT x##r = rows[r < kRows ? r : 0]; \
@@ -112,6 +116,7 @@ HWY_NOINLINE void LinearStep(D d, const ColumnsArgs& args, const float* const* H
   V b1 = zero, b2 = zero, b3 = zero;
   for (size_t k = 0; k < in; ++k) {
     __builtin_prefetch(later + k * kLaterPerTerm, 0, 2);
+    __builtin_prefetch(next_rows + k * rows_ahead, 0, 2);
     const size_t at = k * kLinearPanel, ahead = at + kTermsAhead * kLinearPanel;
     const V b0 = hn::Load(d, w0 + at);
     __builtin_prefetch(w0 + ahead, 0, 3);
@@ -201,9 +206,13 @@ void LinearRows(D d, const LinearRowsArgs& args) {
     const size_t following = block + 1 < blocks ? block + 1 : 0;
     const float* later = blocks == 1 ? args.rows[0] : weights_of(following);
     const float* const later_end = blocks == 1 ? later : weights_of(following + 1);
+    // The next step's rows are shared out to the groups. More than one of a group's follow one another in memory, or
+    // are not found this way. One step has none.
+    const size_t end_group = first_group(block + 1), its_groups = end_group - first_group(block);
+    const size_t rows_ahead = steps == 1 ? 0 : (kLinearRows + its_groups - 1) / its_groups;
     for (size_t step = 0, row = 0; step < steps; ++step) {
       const size_t next_row = (step + 1) * args.num_rows / steps;
-      for (size_t group = first_group(block); group < first_group(block + 1); ++group) {
+      for (size_t group = first_group(block), ahead = next_row; group < end_group; ++group, ahead += rows_ahead) {
         const size_t column = first_column(group);
         const ColumnsArgs columns{
             .weights = args.weights + column / kLinearPanel * panel_stride + column % kLinearPanel,
@@ -212,7 +221,9 @@ void LinearRows(D d, const LinearRowsArgs& args) {
             .in = args.in,
             .first = column,
             .columns = std::min(args.out, first_column(group + 1)) - column,
-            .later = later};
+            .later = later,
+            .next_rows = args.rows[ahead % args.num_rows],  // behind the last, the first: the next block's
+            .rows_ahead = rows_ahead};
         if (later + args.in * kLaterPerTerm < later_end) later += args.in * kLaterPerTerm;
         LinearAnyRows(d, columns, next_row - row, args.rows + row, args.results + row);
       }
