@@ -1,6 +1,6 @@
 // linear/*: r rows through an affine map of i inputs and o outputs, weights packed beforehand, in calls of up to 256
 // rows as runs do. FLOPs: 2 r i o. Our own kernel on every target; oneDNN once: it chooses its instruction set itself,
-// once per process (ONEDNN_MAX_CPU_ISA). Layers take oneDNN up to 1.5 MiB of weights, our own above.
+// once per process (ONEDNN_MAX_CPU_ISA). Layers take oneDNN up to 768 KiB of weights, our own above.
 #include "engine/matmul/linear.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct LinearCase {
   std::int64_t rows, in, out;
 };
 // One token, a few, the row counts that oneDNN gets primitives for, ragged ones; a whole sequence; sizes on both sides
-// of the 1.5 MiB; the additive projections.
+// of the 768 KiB; the additive projections.
 constexpr LinearCase kLinearCases[] = {
     {"r1_i768_o768", 1, 768, 768},     {"r4_i768_o768", 4, 768, 768},         {"r16_i768_o768", 16, 768, 768},
     {"r48_i768_o768", 48, 768, 768},   {"r64_i768_o768", 64, 768, 768},       {"r100_i768_o768", 100, 768, 768},

@@ -9,8 +9,8 @@
 
 namespace attend::matmul {
 
-// Weights above this do not stay in 2 MiB of L2 beside a block of rows.
-inline constexpr std::size_t kLargeWeights = std::size_t{3} << 19;
+// Weights above this do not stay in 1 MiB of L2 beside a block of rows.
+inline constexpr std::size_t kLargeWeights = std::size_t{3} << 18;
 
 constexpr bool are_large_weights(std::size_t in, std::size_t out) { return in * out * sizeof(float) > kLargeWeights; }
 

@@ -172,7 +172,7 @@ class Plan {
   //     result for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its
   //     projections.
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
-  //     nothing itself (the executor may; oneDNN, which projections by weights of up to 1.5 MiB go through, makes some
+  //     nothing itself (the executor may; oneDNN, which projections by weights of up to 768 KiB go through, makes some
   //     small allocations of its own in every call), starts no threads. The same bits for every executor, number of
   //     threads and batch composition.
   //   Errors: Error before any output changes, for every mismatch of shapes, strides, lengths or workspace size.

@@ -33,7 +33,7 @@ struct MapSize {
 };
 // One element, odd sizes, sizes around vectors and blocks, the issue's projections, large weights of odd sizes.
 constexpr MapSize kSizes[] = {{1, 1},    {3, 5},     {17, 1},    {1, 33},    {16, 16},   {64, 64},   {65, 63},
-                              {100, 20}, {256, 192}, {256, 256}, {129, 257}, {768, 768}, {513, 1000}};
+                              {100, 20}, {256, 192}, {256, 256}, {129, 257}, {384, 512}, {768, 768}, {513, 1000}};
 
 // The kernels of the instruction set under test.
 const kernels::LinearRowsKernels& rows_kernels() {
@@ -173,7 +173,7 @@ TEST_CASE("linear: runs on an optimised implementation, chosen by the size of th
     const std::string chosen = Linear(W.view(), {}, "W").implementation();
     INFO(size.out, " x ", size.in, ": ", chosen);
     CHECK(chosen.find("ref:") == std::string::npos);
-    const bool large = size.out * size.in * 4 > 3 << 19;
+    const bool large = size.out * size.in * 4 > 3 << 18;
     CHECK(chosen.starts_with(maps.size() > 1 && !large ? "oneDNN " : "own kernel"));
 #if defined(ATTEND_WITH_ONEDNN) && defined(__x86_64__)
     REQUIRE(maps.size() == 2);
