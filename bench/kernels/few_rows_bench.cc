@@ -3,7 +3,7 @@
 // each, size 128, 4096 keys, 33.5 MB of keys and values: the dots of all keys, then the pooling of all values, without
 // softmax. decode_bnhd: rows of all heads side by side, as in (B, N, H * D), walked in the order of memory: `block`
 // keys of one head, the same keys of the next head. decode_bhnd: head by head. Keys and values are asked for 16 KiB
-// ahead, into L2 or, _l1, into L1. GB: bytes of keys and values, per second.
+// ahead, into L2 or, _l1, into L1 (LaterRows). GB: bytes of keys and values, per second.
 #include "engine/kernels/few_rows.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
   const std::ptrdiff_t stride = c.heads_in_one_row ? static_cast<std::ptrdiff_t>(c.heads) * size : size;
   const std::ptrdiff_t head_stride = c.heads_in_one_row ? size : num_keys * size;
   const std::vector<std::int32_t> lens(c.rows, static_cast<std::int32_t>(c.block));
-  const auto dots = [&](std::ptrdiff_t head, std::ptrdiff_t key, std::ptrdiff_t ahead) {
+  const auto dots = [&](std::ptrdiff_t head, std::ptrdiff_t key, const kernels::LaterRows& later) {
     kernels.dots({.queries = queries.data() + head * static_cast<std::ptrdiff_t>(c.rows) * size,
                   .queries_stride = size,
                   .num_rows = c.rows,
@@ -80,10 +80,9 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
                   .size = c.size,
                   .scores = scores.data() + head * static_cast<std::ptrdiff_t>(c.rows) * num_keys + key,
                   .scores_stride = num_keys,
-                  .ahead = ahead,
-                  .into_l1 = c.into_l1});
+                  .later = later});
   };
-  const auto pool = [&](std::ptrdiff_t head, std::ptrdiff_t key, std::ptrdiff_t ahead) {
+  const auto pool = [&](std::ptrdiff_t head, std::ptrdiff_t key, const kernels::LaterRows& later) {
     kernels.pool({.p = scores.data() + head * static_cast<std::ptrdiff_t>(c.rows) * num_keys + key,
                   .p_stride = num_keys,
                   .num_rows = c.rows,
@@ -94,8 +93,7 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
                   .value_size = c.size,
                   .accumulators = o.data() + head * static_cast<std::ptrdiff_t>(c.rows) * size,
                   .accumulators_stride = size,
-                  .ahead = ahead,
-                  .into_l1 = c.into_l1});
+                  .later = later});
   };
   const auto walk = [&](const auto& call) {
     const std::ptrdiff_t heads = static_cast<std::ptrdiff_t>(c.heads), block = static_cast<std::ptrdiff_t>(c.block);
@@ -104,7 +102,13 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
     const auto head = [&](std::ptrdiff_t i) { return c.heads_in_one_row ? i % heads : i / blocks; };
     const auto key = [&](std::ptrdiff_t i) { return (c.heads_in_one_row ? i / heads : i % blocks) * block; };
     const auto place = [&](std::ptrdiff_t i) { return head(i) * head_stride + key(i) * stride; };
-    for (std::ptrdiff_t i = 0; i <= last; ++i) call(head(i), key(i), place(std::min(i + ahead, last)) - place(i));
+    for (std::ptrdiff_t i = 0; i <= last; ++i) {
+      const auto to = [&](std::ptrdiff_t by) { return place(std::min(i + by, last)) - place(i); };
+      call(head(i), key(i),
+           {.ask = c.into_l1 ? kernels::Ask::kIntoL1Twice : kernels::Ask::kIntoL2,
+            .ahead = to(ahead),
+            .again = to(ahead / 2)});
+    }
   };
   for (auto _ : state) {
     if (c.dots) walk(dots);

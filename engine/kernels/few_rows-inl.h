@@ -34,11 +34,21 @@ namespace simd = attend::HWY_NAMESPACE;
 //                       AVX3          AVX2          SSE4
 //     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
 //     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47
-HWY_INLINE void AskFor(const float* p, bool into_l1) {
-  if (into_l1) {
-    __builtin_prefetch(p, 0, 3);
-  } else {
-    __builtin_prefetch(p, 0, 2);
+//
+// From memory into L1, not every request is met, and a second one pays. Vectors of half a line ask twice by themselves.
+// EPYC (Zen 5, 32 MB of L3), AVX3, us asking once and twice: dot/b8_h32_kv8_m1_n1024_d128 2460 and 1600,
+// dot/b1_h32_kv8_m1_n4096_d128 880 and 710, length/decode_n8192 2110 and 1770, _n4096 765 and 710, but from L3 _n2048
+// 235 and 260, _n1024 111 and 126. AVX2 asking four times lost a seventh there and won a fifth from memory.
+template <class D>
+HWY_INLINE void AskFor(D /*d*/, const float* p, const LaterRows& later) {
+  constexpr bool kWholeLines = hn::MaxLanes(D()) * sizeof(float) >= 64;
+  if (later.ask == Ask::kIntoL2) {
+    __builtin_prefetch(p + later.ahead, 0, 2);
+    return;
+  }
+  __builtin_prefetch(p + later.ahead, 0, 3);
+  if constexpr (kWholeLines) {
+    if (later.ask == Ask::kIntoL1Twice) __builtin_prefetch(p + later.again, 0, 3);
   }
 }
 // Keys that are asked for into L2 are asked for again 4 rows ahead, into L1, where vectors are wide and leave time for
@@ -122,8 +132,8 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
     for (; k + lanes <= size; k += lanes) {
       for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
-        if (kAsksTwice && !args.into_l1) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
-        AskFor(keys[j] + k + args.ahead, args.into_l1);
+        if (kAsksTwice && args.later.ask == Ask::kIntoL2) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
+        AskFor(d, keys[j] + k, args.later);
       }
       ATTEND_GROUPS
     }
@@ -229,7 +239,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
   const float* HWY_RESTRICT value = args.values + static_cast<std::ptrdiff_t>(first) * args.values_stride + column;
   V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
   const auto load = [&]() HWY_ATTR {
-    for (std::size_t i = 0; i < kVectors; ++i) AskFor(value + args.ahead + i * lanes, args.into_l1);
+    for (std::size_t i = 0; i < kVectors; ++i) AskFor(d, value + i * lanes, args.later);
     if constexpr (kVectors == 1) {
       v0 = left == lanes ? hn::LoadU(d, value) : simd::LoadTail(d, value, left);
     } else {

@@ -22,6 +22,16 @@ namespace attend::kernels {
 // of 8 are wanted: run/pool_decode.cc.
 inline constexpr std::size_t kPoolSum = 8;
 
+// Where later rows are wanted. kIntoL1Twice: asked for when they are `ahead`, and again when they are `again`.
+enum class Ask { kIntoL2, kIntoL1, kIntoL1Twice };
+
+// Keys or values of later calls, asked for while a call is at work; elements from its own to those. No result changes.
+struct LaterRows {
+  Ask ask = Ask::kIntoL2;
+  std::ptrdiff_t ahead = 0;
+  std::ptrdiff_t again = 0;  // nearer
+};
+
 struct DotRowsArgs {
   const float* queries;           // row r at queries + r * queries_stride, size elements, scaled
   std::ptrdiff_t queries_stride;  // elements, any
@@ -32,8 +42,7 @@ struct DotRowsArgs {
   std::size_t size;              // D
   float* scores;                 // scores[r * scores_stride + j] are written exactly
   std::ptrdiff_t scores_stride;  // elements, any
-  std::ptrdiff_t ahead = 0;      // elements from keys to those of a later call, asked for meanwhile
-  bool into_l1 = false;          // where they are wanted, or else in L2; neither touches results
+  LaterRows later = {};
 };
 
 struct PoolRowsArgs {
@@ -47,8 +56,7 @@ struct PoolRowsArgs {
   std::size_t value_size;              // Dv
   float* accumulators;                 // row r at accumulators + r * accumulators_stride, aligned, whole vectors
   std::ptrdiff_t accumulators_stride;  // elements, a multiple of the lanes
-  std::ptrdiff_t ahead = 0;            // elements from values to those of a later call
-  bool into_l1 = false;
+  LaterRows later = {};
 };
 
 struct FewRowsKernels {

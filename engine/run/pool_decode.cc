@@ -42,6 +42,9 @@ class Entry {
         num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
         group_rows_(num_queries_ * static_cast<std::size_t>(plan_.group_heads())),
         score_size_(static_cast<std::size_t>(plan_.score_size)),
+        ask_(!plan_.asks_into_l1                       ? kernels::Ask::kIntoL2
+             : job.num_bytes() < plan_.ask_ahead_bytes ? kernels::Ask::kIntoL1
+                                                       : kernels::Ask::kIntoL1Twice),
         queries_(part<float>(worker, plan_.layout.packed_queries)),
         accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
@@ -81,7 +84,25 @@ class Entry {
   struct Block {
     std::int64_t head;
     std::size_t first, count;  // keys
-    std::ptrdiff_t ahead;      // elements to what is asked for meanwhile
+    kernels::LaterRows later;
+  };
+
+  // Where a walk through all blocks of all heads stands: at the `inner`th of the `outer`th row of blocks. It stays at
+  // the last one.
+  struct Cursor {
+    std::size_t outer = 0, inner = 0;
+    std::ptrdiff_t place = 0;  // elements from the first block
+
+    void advance(std::size_t outers, std::size_t inners, std::ptrdiff_t outer_stride, std::ptrdiff_t inner_stride) {
+      if (inner + 1 < inners) {
+        ++inner;
+        place += inner_stride;
+      } else if (outer + 1 < outers) {
+        place += outer_stride - static_cast<std::ptrdiff_t>(inner) * inner_stride;
+        ++outer;
+        inner = 0;
+      }
+    }
   };
 
   // Calls visit(Block) for all blocks of all heads, in the order of memory.
@@ -91,20 +112,28 @@ class Entry {
     const bool share_sets = side_by_side && rows.row_stride % kernels::kSetsRepeat == 0;
     const std::size_t block_keys = share_sets && plan_.asks_into_l1 ? kBlockKeys / 2 : kBlockKeys;
     const auto heads = static_cast<std::size_t>(plan_.num_kv_heads), blocks = divide_up(keys, block_keys);
-    if (blocks == 0) return;
-    const auto block = [&](std::size_t i) {
-      const std::size_t head = side_by_side ? i % heads : i / blocks;
-      const std::size_t first = (side_by_side ? i / heads : i % blocks) * block_keys;
-      return Block{static_cast<std::int64_t>(head), first, std::min(block_keys, keys - first), 0};
-    };
-    const auto place = [&](const Block& b) {
-      return b.head * rows.head_stride + static_cast<std::ptrdiff_t>(b.first) * rows.row_stride;
+    const std::ptrdiff_t block_stride = static_cast<std::ptrdiff_t>(block_keys) * rows.row_stride;
+    const auto advance = [&](Cursor& cursor) {
+      if (side_by_side) {
+        cursor.advance(blocks, heads, block_stride, rows.head_stride);
+      } else {
+        cursor.advance(heads, blocks, rows.head_stride, block_stride);
+      }
     };
     const std::size_t ahead = divide_up(kAheadBytes, block_keys * sizeof(float) * std::max<std::size_t>(row_size, 1));
-    for (std::size_t i = 0; i < blocks * heads; ++i) {
-      Block now = block(i);
-      now.ahead = place(block(std::min(i + ahead, blocks * heads - 1))) - place(now);
-      visit(now);
+    Cursor now, far, near;
+    for (std::size_t i = 0; i < ahead; ++i) advance(far);
+    for (std::size_t i = 0; i < ahead / 2; ++i) advance(near);
+    for (std::size_t i = 0; i < heads * blocks; ++i) {
+      const std::size_t head = side_by_side ? now.inner : now.outer;
+      const std::size_t first = (side_by_side ? now.outer : now.inner) * block_keys;
+      visit(Block{.head = static_cast<std::int64_t>(head),
+                  .first = first,
+                  .count = std::min(block_keys, keys - first),
+                  .later = {.ask = ask_, .ahead = far.place - now.place, .again = near.place - now.place}});
+      advance(now);
+      advance(far);
+      advance(near);
     }
   }
 
@@ -131,8 +160,7 @@ class Entry {
                               .size = score_size_,
                               .scores = scores_of(block.head) + block.first,
                               .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
-                              .ahead = block.ahead,
-                              .into_l1 = plan_.asks_into_l1});
+                              .later = block.later});
     });
   }
 
@@ -169,8 +197,7 @@ class Entry {
                               .value_size = static_cast<std::size_t>(plan_.head_value_size),
                               .accumulators = accumulators_ + first_row(block.head) * plan_.padded_values,
                               .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.padded_values),
-                              .ahead = block.ahead,
-                              .into_l1 = plan_.asks_into_l1});
+                              .later = block.later});
     });
   }
 
@@ -218,6 +245,7 @@ class Entry {
   const std::size_t begin_;
   const std::size_t num_queries_, group_rows_;  // computed queries; rows that share a key-value head
   const std::size_t score_size_;
+  const kernels::Ask ask_;
   float* const queries_;
   float* const accumulators_;
   float* const row_max_;

@@ -32,8 +32,7 @@ std::size_t padded(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 struct Dots {
   std::size_t rows, keys, size;
   std::size_t query_stride, key_stride, score_stride;
-  std::ptrdiff_t ahead = 0;
-  bool into_l1 = false;
+  kernels::LaterRows later = {};
   GuardedArray<float> q, k, scores;
 
   Dots(std::size_t rows_, std::size_t keys_, std::size_t size_, Random& random, Guard guard)
@@ -60,8 +59,7 @@ struct Dots {
                   .size = size,
                   .scores = scores.data() + row * score_stride + key,
                   .scores_stride = static_cast<std::ptrdiff_t>(score_stride),
-                  .ahead = ahead,
-                  .into_l1 = into_l1});
+                  .later = later});
   }
 };
 
@@ -139,8 +137,7 @@ TEST_CASE("few_rows dots: a score does not depend on the other rows and keys of 
 struct Pool {
   std::size_t rows, values, size;
   std::size_t value_stride, p_stride, o_stride;
-  std::ptrdiff_t ahead = 0;
-  bool into_l1 = false;
+  kernels::LaterRows later = {};
   GuardedArray<float> v, p;
   hwy::AlignedFreeUniquePtr<float[]> o;
   std::vector<float> before;
@@ -176,8 +173,7 @@ struct Pool {
                   .value_size = size,
                   .accumulators = o.get() + row * o_stride,
                   .accumulators_stride = static_cast<std::ptrdiff_t>(o_stride),
-                  .ahead = ahead,
-                  .into_l1 = into_l1});
+                  .later = later});
   }
 };
 
@@ -269,12 +265,17 @@ TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie any
     const std::vector<float> pooled(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
     // The next block, then far beyond either end of what is mapped.
     const std::ptrdiff_t far = std::ptrdiff_t{1} << 20;
-    const std::vector<std::pair<std::ptrdiff_t, bool>> all = {{16 * 80, false}, {far, false}, {-far, false},
-                                                              {16 * 80, true},  {far, true},  {-far, true}};
-    for (const auto& asked : all) {
-      INFO(asked.first, " floats ahead", asked.second ? ", into L1" : "");
-      dots.ahead = pool.ahead = asked.first;
-      dots.into_l1 = pool.into_l1 = asked.second;
+    for (const auto& [ask, ahead] :
+         std::vector<std::pair<kernels::Ask, std::ptrdiff_t>>{{kernels::Ask::kIntoL2, 16 * 80},
+                                                              {kernels::Ask::kIntoL2, far},
+                                                              {kernels::Ask::kIntoL2, -far},
+                                                              {kernels::Ask::kIntoL1, far},
+                                                              {kernels::Ask::kIntoL1Twice, 16 * 80},
+                                                              {kernels::Ask::kIntoL1Twice, far},
+                                                              {kernels::Ask::kIntoL1Twice, -far}}) {
+      const int where = static_cast<int>(ask);
+      CAPTURE(where);
+      dots.later = pool.later = {.ask = ask, .ahead = ahead, .again = ahead / 2};
       std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
       dots.run(kernels, 0, 5, 0, 29);
       CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));
