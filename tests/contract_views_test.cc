@@ -165,7 +165,7 @@ TEST_CASE("contract 8: the weights returned are those that pooled the values") {
           for (std::int64_t n = 0; n < num_keys; ++n) {
             sum += result.attention_weights[static_cast<std::size_t>(row * num_keys + n)];
           }
-          if (sum != 0) error = std::max(error, std::abs(sum - 1));
+          if (sum != 0) error = worse(error, std::abs(sum - 1));
           for (std::int64_t column = 0; column < width; ++column) {
             double pooled = 0;
             for (std::int64_t n = 0; n < num_keys; ++n) {

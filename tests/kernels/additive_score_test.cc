@@ -14,6 +14,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include "engine/kernels/pack.h"
+#include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
@@ -83,7 +84,7 @@ double worst_error(const Target& target, const Case& c) {
       const double truth = kernels::reference::additive_score(&c.queries[m * c.num_hiddens], &c.keys[j * c.num_hiddens],
                                                               c.w_v.data(), c.num_hiddens);
       const double error = std::abs(scores[m * c.num_keys + j] - truth) / magnitude;
-      if (!(error <= worst)) worst = error;
+      worst = worse(worst, error);
     }
   }
   return worst;

@@ -10,6 +10,7 @@
 
 #include "engine/kernels/additive_score.h"
 #include "tests/kernels/factored_cases.h"
+#include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/random.h"
 
@@ -50,7 +51,7 @@ struct Worst {
     for (std::size_t i = 0; i < scores.size(); ++i) {
       const double difference = std::abs(scores[i] - truth.scores[i]);
       const double relative = truth.magnitude == 0.0 ? (difference == 0.0 ? 0.0 : 1.0) : difference / truth.magnitude;
-      if (!(relative <= worst)) worst = relative;
+      worst = worse(worst, relative);
     }
     INFO(case_name, " M=", c.num_queries, " N=", c.num_keys, " U=", c.num_hiddens, " forced tier ", forced_tier);
     CHECK(worst <= kBound);

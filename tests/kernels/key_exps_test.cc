@@ -11,6 +11,7 @@
 
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/pack.h"
+#include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
@@ -81,7 +82,7 @@ TEST_CASE("exp_keys: e^2b and max|b| against double, whole panels and ends") {
           for (std::size_t u = 0; u < size; ++u) {
             const float b = rows.at(j)[u];
             const double truth = std::exp(2 * static_cast<double>(b));
-            worst = std::max(worst, std::abs(element(side, width, size, j, u) / truth - 1));
+            worst = worse(worst, std::abs(element(side, width, size, j, u) / truth - 1));
             largest = std::max(largest, std::abs(b));
           }
           wrong += side.key_max[j] != largest;

@@ -14,6 +14,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
@@ -57,7 +58,7 @@ Errors errors_of(const std::vector<float>& weights, const std::vector<float>& in
   double sum = 0.0;
   for (std::size_t j = 0; j < input.size(); ++j) {
     const double error = std::abs(weights[j] - truth[j]);
-    if (!(error <= errors.weight)) errors.weight = error;
+    errors.weight = worse(errors.weight, error);
     sum += weights[j];
   }
   errors.sum = valid_len == 0 ? sum : std::abs(sum - 1.0);
@@ -87,7 +88,7 @@ TEST_CASE("masked_softmax: every length around the lanes, at guard pages") {
         for (float& score : input) score = random.uniform(-8.0f, 8.0f);
         const std::vector<float> weights = softmax_row(target, input, len, padding == 1 ? Guard::kBegin : Guard::kEnd);
         const Errors errors = errors_of(weights, input, len);
-        worst = {std::max(worst.weight, errors.weight), std::max(worst.sum, errors.sum)};
+        worst = {worse(worst.weight, errors.weight), worse(worst.sum, errors.sum)};
         CHECK(std::all_of(weights.begin() + static_cast<std::ptrdiff_t>(len), weights.end(),
                           [](float w) { return w == 0.0f; }));
       }
@@ -145,7 +146,7 @@ TEST_CASE("masked_softmax: adversarial rows") {
       CHECK(errors.weight <= 2e-7);
       CHECK(errors.sum <= 1e-6);
       if (errors.weight > worst.weight) worst_row = row.name;
-      worst = {std::max(worst.weight, errors.weight), std::max(worst.sum, errors.sum)};
+      worst = {worse(worst.weight, errors.weight), worse(worst.sum, errors.sum)};
     }
     MESSAGE(target.name(), ": weights wrong by at most ", worst.weight, " (", worst_row, "), sums by ", worst.sum);
   });

@@ -41,7 +41,7 @@ void check_softmax(const Tensor& scores, const Lengths& lens) {
         true_sum += truth[n];
         if (truth[n] == 0 && scores.data[n] == -kInf) CHECK(weights[n] == 0);
       }
-      if (!std::isnan(true_sum)) worst = std::max(worst, std::abs(sum - std::round(true_sum)));
+      if (!std::isnan(true_sum)) worst = worse(worst, std::abs(sum - std::round(true_sum)));
     }
     CHECK(worst <= 1e-6);
   });

@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 
 // clang-format off
@@ -179,7 +180,7 @@ TEST_CASE("Exp: within 1 ULP with FMA and 1.25 without, over all floats; flushed
         wrong += y != kInf ? 1u : 0u;
       } else if (x > -86.98f) {
         const double error = ulps(y, want);
-        if (!(error <= worst)) worst = error, worst_at = x;
+        if (!(error <= worst)) worst = worse(worst, error), worst_at = x;
       }
     });
     MESSAGE(target.name(), ": Exp wrong by at most ", worst, " ULP, at ", worst_at);
@@ -224,8 +225,8 @@ TEST_CASE("Exp2: within 3 ULP over all floats, and 2e-7 of the value; flushed be
         wrong += y != kInf ? 1u : 0u;
       } else if (!(x <= -125.5f && y == 0.0f)) {  // 0 from there on, where targets flush earlier
         const double want = std::exp2(static_cast<double>(x)), error = ulps(y, want);
-        if (!(error <= worst)) worst = error, worst_at = x;
-        worst_relative = std::max(worst_relative, std::abs(y / want - 1.0));
+        if (!(error <= worst)) worst = worse(worst, error), worst_at = x;
+        worst_relative = worse(worst_relative, std::abs(y / want - 1.0));
       }
     });
     MESSAGE(target.name(), ": Exp2 wrong by at most ", worst, " ULP, at ", worst_at, "; relative ", worst_relative);
@@ -291,8 +292,8 @@ TEST_CASE("Tanh: within 3 ULP over all floats; odd; never above 1") {
     scan(functions_of(target.id()).tanh, [&](float x, float y) {
       const double want = std::tanh(static_cast<double>(x));
       const double error = want == 0.0 ? (y == 0.0f ? 0.0 : 1e9) : ulps(y, want);
-      if (!(error <= worst)) worst = error, worst_at = x;
-      worst_absolute = std::max(worst_absolute, std::abs(y - want));
+      if (!(error <= worst)) worst = worse(worst, error), worst_at = x;
+      worst_absolute = worse(worst_absolute, std::abs(y - want));
       largest = std::max(largest, std::abs(static_cast<double>(y)));
       // scan() gives x and then -x.
       if (!std::signbit(x)) positive = y;

@@ -17,6 +17,11 @@
 
 namespace attend::tests {
 
+// The larger of two errors, infinite if one is NaN: std::max(worst, NaN) is `worst`.
+inline double worse(double a, double b) {
+  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<double>::infinity() : std::max(a, b);
+}
+
 // max |actual - expected|. NaN agrees with NaN and infinity with the same infinity; other disagreements, sizes
 // included, are infinitely wrong.
 template <class Actual, class Expected>
@@ -28,8 +33,7 @@ double max_abs_error(const std::vector<Actual>& actual, const std::vector<Expect
     const double a = static_cast<double>(actual[i]);
     const double e = static_cast<double>(expected[i]);
     if ((std::isnan(a) && std::isnan(e)) || a == e) continue;
-    const double difference = std::abs(a - e);
-    error = std::isnan(difference) ? kInfinity : std::max(error, difference);
+    error = worse(error, std::abs(a - e));
   }
   return error;
 }

@@ -13,6 +13,7 @@
 
 #include "attend/attend.h"
 #include "attend/io.h"
+#include "tests/support/compare.h"
 #include "tests/support/npz_data.h"
 #include "tests/tools/io/build_files.h"
 
@@ -23,7 +24,7 @@ double max_difference(const Tensor& a, const Tensor& b) {
   REQUIRE(a.sizes == b.sizes);
   double largest = 0;
   for (std::size_t i = 0; i < a.data.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(a.data[i]) - static_cast<double>(b.data[i])));
+    largest = worse(largest, std::abs(static_cast<double>(a.data[i]) - static_cast<double>(b.data[i])));
   }
   return largest;
 }
