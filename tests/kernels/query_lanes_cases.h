@@ -31,7 +31,7 @@ struct LanesProblem {
   std::vector<std::int32_t> lens;  // per query of each head
 
   LanesProblem(std::size_t heads_, std::size_t queries_, std::size_t keys_, std::size_t size_, std::size_t value_size_,
-               Random& random, Guard guard = Guard::kEnd, std::size_t key_stride_ = 0)
+               Random& random, Guard guard = Guard::kEnd, std::size_t key_stride_ = 0, std::size_t value_stride_ = 0)
       : heads(heads_),
         queries(queries_),
         keys(keys_),
@@ -40,7 +40,7 @@ struct LanesProblem {
         query_stride(heads * (size + 1) + 2),
         head_stride(size + 1),
         key_stride(key_stride_ == 0 ? size + 3 : key_stride_),
-        value_stride(value_size + 5),
+        value_stride(value_stride_ == 0 ? value_size + 5 : value_stride_),
         q((queries - 1) * query_stride + (heads - 1) * head_stride + size, guard),
         k((keys - 1) * key_stride + size, guard),
         v((keys - 1) * value_stride + value_size, guard),

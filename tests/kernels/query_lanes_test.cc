@@ -12,6 +12,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include "tests/kernels/query_lanes_cases.h"
+#include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
@@ -76,6 +77,30 @@ TEST_CASE("query_lanes: keys 4 KiB apart give the bits of keys at any other dist
         }
         CHECK(run_lanes(kernels, near, keys) == run_lanes(kernels, apart, keys));
         CHECK(lanes_error(run_lanes(kernels, apart, keys), apart) <= 1.0);
+      }
+    }
+  });
+}
+
+TEST_CASE("query_lanes: values 4 KiB apart give the bits of values at any other distance, hidden NaN included") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    for (const std::size_t queries : {1u, 4u, 6u, 13u, 16u, 17u, 50u}) {
+      for (const std::size_t keys : {1u, 2u, 17u, 130u}) {
+        INFO(queries, " queries, ", keys, " keys");
+        Random random(queries * 100 + keys), same_random(queries * 100 + keys);
+        LanesProblem near(1, queries, keys, 5, 2 * 64 + 37, random);
+        LanesProblem apart(1, queries, keys, 5, 2 * 64 + 37, same_random, Guard::kEnd, 0, 1024);
+        for (std::size_t i = 1; i < queries; ++i) {
+          near.lens[i] = apart.lens[i] = static_cast<std::int32_t>(random.integer(0, static_cast<int>(keys) - 1));
+        }
+        near.v.data()[(keys - 1) * near.value_stride + 3] = kNaN;  // which the first query alone sees
+        for (std::size_t j = 0; j < keys; ++j) {
+          std::copy_n(near.v.data() + j * near.value_stride, near.value_size, apart.v.data() + j * apart.value_stride);
+        }
+        const std::vector<float> expected = run_lanes(kernels, near, 64);
+        CHECK(same_bits(run_lanes(kernels, apart, 64), expected));
+        CHECK(std::count_if(expected.begin(), expected.end(), [](float x) { return std::isnan(x); }) == 1);
       }
     }
   });

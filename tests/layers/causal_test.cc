@@ -61,7 +61,7 @@ TEST_CASE("causal: many tiles of queries and keys") {
 }
 
 // With values that fill whole panels, the first keys' products are written over whatever lay in the workspace.
-TEST_CASE("causal: queries without keys beside others, by the tile, in chunks, with values of whole panels") {
+TEST_CASE("causal: whole tiles of queries that see no key, chunks as well, and values of whole panels") {
   for (const Layer layer : {Layer::kDot, Layer::kGaussian, Layer::kAdditive}) {
     for (const std::int64_t value_size : {64, 128}) {
       for (const auto& [num_queries, num_keys] : std::vector<std::array<std::int64_t, 2>>{{330, 130}, {30, 2100}}) {
@@ -74,7 +74,7 @@ TEST_CASE("causal: queries without keys beside others, by the tile, in chunks, w
                                  .value_size = value_size,
                                  .causal = Causal::kBottomRight,
                                  .lens = lens,
-                                 .seed = 504}));
+                                 .seed = 519}));
         }
       }
     }

@@ -31,9 +31,11 @@ using matmul::Products;
 struct MapSize {
   std::int64_t out, in;
 };
-// One element, odd sizes, sizes around vectors and blocks, the projections, large weights of odd sizes.
-constexpr MapSize kSizes[] = {{1, 1},    {3, 5},     {17, 1},    {1, 33},    {16, 16},   {64, 64},   {65, 63},
-                              {100, 20}, {256, 192}, {256, 256}, {129, 257}, {384, 512}, {768, 768}, {513, 1000}};
+// One element, odd sizes, sizes around vectors and blocks, the projections, the largest that oneDNN gets and a
+// little more, large weights of odd sizes.
+constexpr MapSize kSizes[] = {{1, 1},     {3, 5},     {17, 1},    {1, 33},    {16, 16},
+                              {64, 64},   {65, 63},   {100, 20},  {256, 192}, {256, 256},
+                              {129, 257}, {384, 512}, {384, 513}, {768, 768}, {513, 1000}};
 
 // The kernels of the instruction set under test.
 const kernels::LinearRowsKernels& rows_kernels() {
