@@ -16,7 +16,7 @@ void register_query_lanes_benchmarks();
 void register_few_rows_benchmarks();
 void register_additive_score_benchmarks();
 void register_hwy_tanh_benchmarks();
-// matmul/: dense products by oneDNN.
+// matmul/: dense products, our own and oneDNN's.
 void register_linear_benchmarks();
 // layers/: whole layers, as a service calls them.
 void register_layer_benchmarks();

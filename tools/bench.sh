@@ -13,8 +13,8 @@ usage: tools/bench.sh [--quick] [--filter REGEX] [--threads N] [--out DIR] [--no
 Writes into DIR: raw/*.json (Google Benchmark), raw/commands.txt, summary.csv, report.html, plots/*.svg and .png;
 empties DIR/raw first. The report needs python3-matplotlib; without it there are JSON and summary.csv.
 
-What uses no oneDNN runs in one process for kernels and one for dot and softmax, all targets interleaved at random, so
-that a slow minute hits all alike. What does (multi_head, additive, contenders) runs in a process per target,
+What uses no oneDNN runs in one process for kernels and one for dot, multi_head and softmax, all targets interleaved at
+random, so that a slow minute hits all alike. What does (additive, contenders) runs in a process per target,
 with oneDNN held to the same instruction set by ONEDNN_MAX_CPU_ISA, which counts once per process. Each process is
 pinned to one core by taskset, that of thread scaling to N.
 END
@@ -136,17 +136,18 @@ lengths='^length/(dot|decode|masked_softmax)_n'
 if [[ $quick == yes ]]; then
   kernels='^machine/|^tile_product/(qk|pv)_m32|^few_rows/decode_b(nhd|hnd)_r4_n4096_d128_block(8|16)(_l1)?/|^linear/r(16|256)_i768_o768/[A-Z]'
   dot='^dot/(b1_h12_m512_n512_d64|b4_h8_m16_n1024_d64|b1_h32_kv8_m1_n4096_d128)/[^/]*$|^masked_softmax/r4096_n1024'
+  dot+='|^multi_head/b8_s128_e768_h12/'
   dot+="|$lengths(16|64|256|1024|4096)/|${lengths}16384/(AVX|SVE|NEON)"
-  layers='(multi_head/b8_s128_e768_h12|additive/b1_m128_n512_u256|length/additive_n(16|64|256|1024|4096|16384))'
+  layers='(additive/b1_m128_n512_u256|length/additive_n(16|64|256|1024|4096|16384))'
   contest='(linear/r(16|256)_i768_o768|dot_materialised/b1_h12_m512_n512_d64|additive_eager/b1_m128_n512_u256)'
   map='^planner_map/.*_m(1|4|16|64|256)_n(16|256|4096)_'
 else
   kernels='^(machine|pack_keys|pack_values|pack_queries|tile_product|dot_tile|softmax_tile_step|query_lanes|few_rows'
   kernels+='|masked_softmax_rows|additive_score|additive_hwy_tanh)/|^linear/.*/[A-Z]'  # linear/*/oneDNN: below
   # Not *_threads2, whose names go on; not 2048 x 2048 by one lane at a time, which takes minutes.
-  dot='^(masked_softmax|dot_naive|overhead)/|^dot/[^/]*(n512|n32|n1024|n4096)_[^/]*/[^/]*$'
+  dot='^(masked_softmax|dot_naive|overhead)/|^multi_head/[a-z0-9_]*/[^/]*$|^dot/[^/]*(n512|n32|n1024|n4096)_[^/]*/[^/]*$'
   dot+="|^dot/[^/]*n2048_[^/]*/(AVX|SS|SVE|NEON)[^/]*\$|$lengths"
-  layers='((multi_head|additive|additive_rational)/[a-z0-9_]*|length/additive_n[0-9]*)'
+  layers='((additive|additive_rational)/[a-z0-9_]*|length/additive_n[0-9]*)'
   contest='(linear|dot_materialised|additive_eager)/.*'
   map='^planner_map/'
 fi

@@ -21,8 +21,7 @@ _READING = {
         "once) and the GFLOPS they reach. The flat roof is the measured multiply-add peak of one core, the slanted "
         "ones what one core reads in order from each level. A point on the flat roof is bound by arithmetic; one "
         "left of the ridge by the memory that holds its data; its distance from the roof above it is what could "
-        "still be won. Projections and contenders are oneDNN's, which knows nothing below SSE4.1: on SCALAR, "
-        "multi_head stands above the roof.",
+        "still be won. Contenders are oneDNN's, which knows nothing below SSE4.1: on SCALAR they stand above the roof.",
     "length":
         "Both axes are logarithmic, so that time proportional to N^k is a straight line of slope k; the legend has "
         "the exponent fitted to each. Dashed: quadratic; dotted: linear. A step up in a linear line is where the data "

@@ -51,7 +51,6 @@ void dot_tile(benchmark::State& state, const Target& target, const DotTileCase& 
     for (std::size_t q = 0; q < kTiles; ++q) {
       std::fill(row_max.begin(), row_max.end(), -std::numeric_limits<float>::infinity());
       std::fill_n(row_sums.data(), row_sums.size(), 0.0f);
-      std::fill_n(accumulators.data(), accumulators.size(), 0.0f);
       for (std::size_t first = 0; first < kKeys; first += tile.tile_keys) {
         product.multiply({.a = queries.data() + q * rows * tile.size,
                           .a_stride = stride(tile.size),
@@ -88,7 +87,7 @@ void dot_tile(benchmark::State& state, const Target& target, const DotTileCase& 
                           .num_rows = rows,
                           .num_columns = tile.size,
                           .inner = tile.tile_keys,
-                          .accumulate = true,
+                          .accumulate = first > 0,
                           .inner_lens = lens.data()});
       }
     }

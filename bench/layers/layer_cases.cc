@@ -88,7 +88,7 @@ void count_multi_head(benchmark::State& state, const Problem& problem, const Pla
   const std::int64_t queries = skips ? problem.visible_keys() : problem.shape.batch * problem.shape.num_queries;
   const double rows = static_cast<double>(queries + problem.visible_keys());
   const double flops = 4 * size * size * rows + 4 * size * pairs;
-  count_flops(state, flops, Target::best());
+  count_flops(state, flops, options.target);
   // Rows that are computed and written (the rest is zeros), and four maps.
   const double outputs = static_cast<double>(problem.shape.batch * problem.shape.num_queries);
   count_intensity(state, flops, sizeof(float) * (size * (static_cast<double>(queries) + outputs) + 4 * size * size));

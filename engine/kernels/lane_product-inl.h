@@ -61,10 +61,11 @@ constexpr std::size_t LaneRowsPerStep() {
   return kVectors == 2 ? 12 : 6;
 }
 
-// How many rows further down values are asked for. Where rows are a multiple of 4 KiB apart it is the next one: with
-// the 10 or so that the processor is ahead by itself, 8 more would not fit the 8 or 12 lines of the set they share.
-// EPYC (Zen 5), query_lanes/q32_n1024_d128_l3_ahead_row1024, 8 rows, 2, 1 and none: AVX3 3050, 2850, 2910, 2880 us,
-// SSE4 16.1, 14.8, 14.4, 15.0 ms; q16_n512_d128_row1024/AVX3 25.5, 24.7, 24.1, 25.3.
+// How many rows further down values are asked for. Where rows are a multiple of 4 KiB apart it is the next one: they
+// share one set of L1, and with those that the processor runs ahead to by itself, 8 more push each other out. EPYC (Zen
+// 5, 12 ways), 8 rows, 2, 1 and none: query_lanes/q32_n1024_d128_l3_ahead_row1024 on AVX3 3050, 2850, 2910, 2880 us, on
+// SSE4 16.1, 14.8, 14.4, 15.0 ms; q16_n512_d128_row1024/AVX3 25.5, 24.7, 24.1, 25.3 us. Rows 2 KiB apart, 4 instead of
+// 8: the same on Zen 5 (dot/b4_h8_m16_n1024_d64), not measured with 8 ways.
 static constexpr std::ptrdiff_t kValuesAhead = 8;
 
 // Block [first, first + inner) of the sums of rows [row, row + kRows) and kVectors vectors of columns from `column`.
@@ -155,6 +156,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
   // by side, in bulk or while sums run, 1.1 to 1.35. Several terms of p.ahead a turn, or as many while values are at
   // work, delay what is wanted first: 1.05 to 1.2.
   if constexpr (kValues) {
+    // A loop of its own: with the distance in a register, SSE4 lost 7 % (query_lanes/q16_n512_d128).
     if (b_stride % kSetsRepeat == 0) {
       for (; k < common; ++k) {
         for (std::size_t v = 0; v < kVectors; ++v) hwy::Prefetch(b + b_stride + v * lanes);

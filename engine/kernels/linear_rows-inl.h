@@ -53,7 +53,7 @@ struct ColumnsArgs {
   size_t first;            // column, of the results
   size_t columns;          // that exist; the last vector may be cut short
   const float* later;      // in * kLaterPerTerm elements that will be read before long
-  const float* next_rows;  // in * rows_ahead elements of the next step's rows
+  const float* next_rows;  // in * rows_ahead elements, of the next step's rows
   size_t rows_ahead;
 };
 
@@ -206,10 +206,12 @@ void LinearRows(D d, const LinearRowsArgs& args) {
     const size_t following = block + 1 < blocks ? block + 1 : 0;
     const float* later = blocks == 1 ? args.rows[0] : weights_of(following);
     const float* const later_end = blocks == 1 ? later : weights_of(following + 1);
-    // The next step's rows are shared out to the groups. More than one of a group's follow one another in memory, or
-    // are not found this way. One step has none.
+    // The next step's rows are shared out to the groups. A group that has several takes them to follow one another in
+    // memory; where they do not, it fetches lines that nobody wants. One step has none. EPYC (Zen 5), AVX3,
+    // linear/r1024_i768_o768 4950 us without, 4780 with.
     const size_t end_group = first_group(block + 1), its_groups = end_group - first_group(block);
-    const size_t rows_ahead = steps == 1 ? 0 : (kLinearRows + its_groups - 1) / its_groups;
+    const size_t rows_per_step = (args.num_rows + steps - 1) / steps;
+    const size_t rows_ahead = steps == 1 ? 0 : (rows_per_step + its_groups - 1) / its_groups;
     for (size_t step = 0, row = 0; step < steps; ++step) {
       const size_t next_row = (step + 1) * args.num_rows / steps;
       for (size_t group = first_group(block), ahead = next_row; group < end_group; ++group, ahead += rows_ahead) {

@@ -78,7 +78,7 @@ HWY_NOINLINE void RaiseMax(D d, const SoftmaxTileArgs& args, size_t r, float max
   const float before = args.row_max[r];
   const float m = WholeExponent(max, args.scale);
   args.row_max[r] = m;
-  // While m is -inf, l and o hold nothing but zeros (or NaN), which any c leaves as they are.
+  // While m is -inf, l is 0 or NaN, which any c leaves as it is, and o may not have been written yet.
   if (before == -std::numeric_limits<float>::infinity()) return;
   const float c = PowerOfTwo(before - m);
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);

@@ -27,8 +27,8 @@ struct SoftmaxTileArgs {
                                      // the maxima are found here
   float* row_max;                    // m of each row, in exponents of two: a whole number; -inf before the first tile
   float* row_sums;  // l of each row, row r at row_sums + r * sums_stride, aligned to a vector; 0 before the first tile
-  float* accumulators;  // o, 0 before the first tile: row r at accumulators + r * accumulators_stride, multiplied by c
-                        // in place
+  float* accumulators;  // o, not looked at while m is -inf: row r at accumulators + r * accumulators_stride, multiplied
+                        // by c in place
   std::ptrdiff_t accumulators_stride;  // elements, a multiple of the lanes; rows are aligned to a vector
   std::size_t accumulator_columns;     // a multiple of the lanes
 };

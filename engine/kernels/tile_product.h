@@ -35,7 +35,7 @@ struct TileProductArgs {
 };
 
 inline constexpr std::size_t kRowsPerStep = 6;
-// One row per step came too late for most queries and outputs of a padded batch, which come from memory. Of Zen 5,
+// One row per step came too late for most queries and outputs of a padded batch, which come from memory. On Zen 5,
 // AVX3, dot/b8_h12_m512_n512_d64_lens with 1, 2, 4 and 8: 18.0, 17.5, 17.3, 17.3 ms; dot/b1_h12_m512_n512_d64, whose
 // rows are in L3, is as fast with each.
 inline constexpr std::size_t kRowsAheadPerStep = 4;

@@ -24,8 +24,9 @@ constexpr auto kF32 = memory::data_type::f32;
 // gemm for AVX2 does so from 512 rows of 768 on.) 256, 64 and 16 are 4 modulo 6, the one remainder besides 0 for which
 // the 6-row kernels of that gemm treat all rows alike at every size.
 //
-// Those above a block are for large weights alone, so for those who are held to oneDNN (linear/*/oneDNN): calls of 256
-// rows against 64 give 768 x 768 +6 %, 512 x 1024 +4 %, 640 x 640 +1 %, 512 x 512 -1 %.
+// Those above a block are for weights that no L2 of 2 MiB holds, so for those who are held to oneDNN (linear/*/oneDNN):
+// calls of 256 rows against 64 give 768 x 768 +6 %, 512 x 1024 +4 %, 640 x 640 +1 %, 512 x 512 -1 %.
+constexpr std::size_t kWeightsForManyRows = std::size_t{3} << 19;
 constexpr std::array<std::size_t, 7> kRowCounts = {DnnlProduct::kRowBlock, 48, 16, 4, 1, 128, DnnlProduct::kMostRows};
 
 memory::dim dim(std::size_t n) { return static_cast<memory::dim>(n); }
@@ -140,7 +141,7 @@ void DnnlProduct::Impl::make_primitives(const memory::desc& any, const char* nam
   const dnnl::primitive_attr attributes = user_scratchpad();
   const memory::desc bias_desc({1, dim(out_size)}, kF32, memory::format_tag::ab);
   memory::desc packed = any;
-  const bool large = are_large_weights(in_size, out_size);
+  const bool large = in_size * out_size * sizeof(float) > kWeightsForManyRows;
   for (const std::size_t rows : kRowCounts) {
     if (rows > kRowBlock && !large) continue;
     const memory::desc source({dim(rows), dim(in_size)}, kF32, memory::format_tag::ab);

@@ -23,12 +23,12 @@ struct Choice {
 // On a Cascade Lake server with 1 MiB of L2 the two are within 6 % of each other at all of these sizes. On an EPYC (Zen
 // 5), with 1 MiB too, layers of 512 x 512 take 8.92 ms with oneDNN and 8.79 with our own kernel, 6.82 and 6.62 where
 // batches are padded, 4.80 and 4.53 where padded queries are skipped as well (multi_head/b32_s32_e512_h8); of 256 x 256
-// as long with either to within 1 % (additive/b8_m64_n512_u256), in calls of 100 rows 4.00 and 3.89
+// as long with either to within 1 % (additive/b8_m64_n512_u256), in calls of 64 and 16 rows 4.00 and 3.89 ms
 // (additive/b64_m1_n100_u256).
 Choice choose(std::size_t in, std::size_t out, const char* /*name*/, Products asked) {
   if (asked != Products::kBySize) return {asked, ""};
   if (are_large_weights(in, out)) {
-    return {Products::kLinearRows, " (in parts that stay in L2, which the weights as a whole do not)"};
+    return {Products::kLinearRows, " (in parts that stay in L2, which the weights as a whole may not)"};
   }
   if (!DnnlProduct::is_offered(in, out)) {
     return {Products::kLinearRows, " (oneDNN has only its reference implementation here)"};

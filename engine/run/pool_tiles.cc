@@ -225,8 +225,8 @@ class HeadGroup {
     std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f);
   }
 
-  // accumulators += p values, over keys first ... first + columns - 1, or = with the first. tile_lens_: valid ones of
-  // them per row.
+  // accumulators += p values, over keys first ... first + columns - 1; = with the first keys of all, if writes_first_.
+  // tile_lens_: valid ones of them per row.
   void pool_values(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
     if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(tile.row, tile.rows);
     const HeadKeys::Values from = keys_.values(first);
@@ -390,7 +390,8 @@ class HeadGroup {
   const std::size_t panel_;
   const std::size_t accumulator_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
   // Whether products with the first keys are written to whole rows of accumulators, rather than added to rows that were
-  // cleared: 2 % of dot/b8_h12_m512_n512_d64_lens. Rows that meet no key keep what they held: with l = 0, nobody looks.
+  // cleared: 2 % of dot/b8_h12_m512_n512_d64_lens (AVX3, Zen 5). Rows of a tile that meets some key get zeros where
+  // they meet none; of other tiles they keep what they held, and with l = 0 nobody looks.
   const bool writes_first_;
   float* const packed_queries_;
   float* const query_exps_;

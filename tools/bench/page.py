@@ -80,7 +80,7 @@ def page(results: Results, pictures: list[Picture], commands: str) -> str:
              *(_row([words, value]) for words, value in facts.table(results.facts)), "</table>\n"]
     isas = facts.in_order(row.target for row in results.rows if row.onednn_isa)
     through_onednn = [row for row in results.rows
-                      if row.contender == "oneDNN" or row.family in ("multi_head", "additive")]
+                      if row.contender == "oneDNN" or row.family == "additive"]
     held = {target: sorted({row.onednn_isa for row in through_onednn if row.target == target}) for target in isas}
     if through_onednn:
         words = "; ".join(f"{target}: {', '.join(names)}" for target, names in held.items() if names)
