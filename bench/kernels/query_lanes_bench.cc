@@ -2,10 +2,9 @@
 // n keys of size d; heads side by side in rows of 512 numbers, as in (B, N, H * D), so that no head's rows are
 // adjacent. One head's time and FLOPs, 4 q n d, but of all heads where there are several. `_l3`: 8 MiB of keys and as
 // much of values, one head after another: 32 of 1024 keys of size 64, 16 of size 128, 512 of 32 keys; in rows of 1024
-// numbers twice as many. `_causal`: query
-// i sees keys 0 to i. `_ahead`: asks for what the next step or head reads, as the engine does where heads come from
-// memory; what that costs where they do not is the difference to the same case without, on targets that ask.
-// `_row1024`: rows of 1024 numbers, 4 KiB, which all begin in the same set of L1.
+// numbers twice as many. `_causal`: query i sees keys 0 to i. `_ahead`: asks for what the next step or head reads, as
+// the engine does where heads come from memory; what that costs where they do not is the difference to the same case
+// without, on targets that ask. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin in the same set of L1.
 #include "engine/kernels/query_lanes.h"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t
                            const std::vector<std::int32_t>& lens);
 
 // Queries and output: 4 E^2 per computed query row; keys and values: 4 E^2 per valid key; pooling as in dot with H D =
-// E. For E from 448 on, where projections are our own kernel's and keep to the plan's target.
+// E. The share is of the target's peak, so for E of 512 and more, whose projections keep to the plan's target.
 void count_multi_head(benchmark::State& state, const Problem& problem, const PlanOptions& options);
 
 // The operation on its own, (32, rows / 32, columns) scores, not in place. GB: valid scores read and all written, per

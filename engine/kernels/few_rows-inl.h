@@ -38,7 +38,8 @@ namespace simd = attend::HWY_NAMESPACE;
 // From memory into L1, not every request is met, and a second one pays. Vectors of half a line ask twice by themselves.
 // EPYC (Zen 5, 32 MB of L3), AVX3, us asking once and twice: dot/b8_h32_kv8_m1_n1024_d128 2460 and 1600,
 // dot/b1_h32_kv8_m1_n4096_d128 880 and 710, length/decode_n8192 2110 and 1770, _n4096 765 and 710, but from L3 _n2048
-// 235 and 260, _n1024 111 and 126. AVX2 asking four times lost a seventh there and won a fifth from memory.
+// 235 and 260, _n1024 111 and 126. AVX2 asking four times lost a seventh there and won a fifth from memory. Alone:
+// few_rows/decode_bnhd_r4_n4096_d128_block8_l1 810 us, _l1_twice 700.
 template <class D>
 HWY_INLINE void AskFor(D /*d*/, const float* p, const LaterRows& later) {
   constexpr bool kWholeLines = hn::MaxLanes(D()) * sizeof(float) >= 64;
@@ -51,6 +52,7 @@ HWY_INLINE void AskFor(D /*d*/, const float* p, const LaterRows& later) {
     if (later.ask == Ask::kIntoL1Twice) __builtin_prefetch(p + later.again, 0, 3);
   }
 }
+
 // Keys that are asked for into L2 are asked for again 4 rows ahead, into L1, where vectors are wide and leave time for
 // it: on Cascade Lake that was worth an eighth, on Zen 4 it is worth nothing; AVX2 lost 10 to 20 % by it there
 // (dot/b1_h32_kv8_m1_n4096_d128).

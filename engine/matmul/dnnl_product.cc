@@ -23,11 +23,11 @@ constexpr auto kF32 = memory::data_type::f32;
 // it 256, a machine where large products sum in another order would be left with that count alone. (oneDNN's jitted
 // gemm for AVX2 does so from 512 rows of 768 on.) 256, 64 and 16 are 4 modulo 6, the one remainder besides 0 for which
 // the 6-row kernels of that gemm treat all rows alike at every size.
-//
-// Those above a block are for weights that no L2 of 2 MiB holds, so for those who are held to oneDNN (linear/*/oneDNN):
-// calls of 256 rows against 64 give 768 x 768 +6 %, 512 x 1024 +4 %, 640 x 640 +1 %, 512 x 512 -1 %.
-constexpr std::size_t kWeightsForManyRows = std::size_t{3} << 19;
 constexpr std::array<std::size_t, 7> kRowCounts = {DnnlProduct::kRowBlock, 48, 16, 4, 1, 128, DnnlProduct::kMostRows};
+// Weights above this, which 2 MiB of L2 do not hold beside the rows, get those above a block too. Layers have our own
+// kernel for them, so this is for those who are held to oneDNN (linear/*/oneDNN): calls of 256 rows against 64 give 768
+// x 768 +6 %, 512 x 1024 +4 %, 640 x 640 +1 %, 512 x 512 -1 %.
+constexpr std::size_t kWeightsForManyRows = std::size_t{3} << 19;
 
 memory::dim dim(std::size_t n) { return static_cast<memory::dim>(n); }
 
@@ -141,9 +141,9 @@ void DnnlProduct::Impl::make_primitives(const memory::desc& any, const char* nam
   const dnnl::primitive_attr attributes = user_scratchpad();
   const memory::desc bias_desc({1, dim(out_size)}, kF32, memory::format_tag::ab);
   memory::desc packed = any;
-  const bool large = in_size * out_size * sizeof(float) > kWeightsForManyRows;
+  const bool has_many_rows = in_size * out_size * sizeof(float) > kWeightsForManyRows;
   for (const std::size_t rows : kRowCounts) {
-    if (rows > kRowBlock && !large) continue;
+    if (rows > kRowBlock && !has_many_rows) continue;
     const memory::desc source({dim(rows), dim(in_size)}, kF32, memory::format_tag::ab);
     const memory::desc destination({dim(rows), dim(out_size)}, kF32, memory::format_tag::ab);
     dnnl::matmul::primitive_desc descriptor =

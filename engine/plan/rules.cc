@@ -221,7 +221,8 @@ void choose_lanes(PlanImpl& plan) {
 void choose_decoding(PlanImpl& plan) {
   // EPYC (Zen 5), AVX3: few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2, without _l1, 920.
   plan.asks_into_l1 = has_roomy_l1();
-  plan.ask_ahead_bytes = 3 * least_far_bytes();  // more than L3 has left of its size: kernels/few_rows-inl.h
+  plan.ask_ahead_bytes =
+      3 * least_far_bytes();  // three quarters of L3: most comes from memory (AskFor in few_rows-inl.h)
   plan.group_queries = plan.tile_queries = group_rows(plan);
   const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t panel = plan.kernels->pack.panel_width;
