@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "engine/kernels/few_rows.h"
 #include "engine/kernels/panel-inl.h"
@@ -35,28 +36,50 @@ namespace simd = attend::HWY_NAMESPACE;
 //     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
 //     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47
 //
-// From memory into L1, not every request is met, and a second one pays. Vectors of half a line ask twice by themselves.
-// EPYC (Zen 5, 32 MB of L3), AVX3, us asking once and twice: dot/b8_h32_kv8_m1_n1024_d128 2460 and 1600,
+// From memory, not every request is met, and more of them pay. Vectors of half a line ask twice by themselves. AVX3:
+// EPYC (Zen 5, 32 MB of L3), into L1, us asking once and twice: dot/b8_h32_kv8_m1_n1024_d128 2460 and 1600,
 // dot/b1_h32_kv8_m1_n4096_d128 880 and 710, length/decode_n8192 2110 and 1770, _n4096 765 and 710, but from L3 _n2048
 // 235 and 260, _n1024 111 and 126. AVX2 asking four times lost a seventh there and won a fifth from memory. Alone:
 // few_rows/decode_bnhd_r4_n4096_d128_block8_l1 810 us, _l1_twice 700.
-template <class D>
-HWY_INLINE void AskFor(D /*d*/, const float* p, const LaterRows& later) {
+// EPYC (Zen 4), into L2, once, twice in a row and thrice: 3650, 2970 and 2560; 1500, 1250 and 1130; length/decode_n4096
+// 1300, 1020 and 940, _n16384 6350, 6140 and 5900. Twice with terms between is as good as thrice but for the last (2 %
+// more), a second time half way is not (2800, 1260, 1135, 6700). Four times is as thrice, five times is slower.
+template <Ask kAsk>
+HWY_INLINE void AskFor(const float* p, const LaterRows& later) {
+  __builtin_prefetch(p + later.ahead, 0, asks_into_l1(kAsk) ? 3 : 2);
+  if constexpr (kAsk == Ask::kIntoL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
+  if constexpr (kAsk == Ask::kIntoL1Twice) __builtin_prefetch(p + later.again, 0, 3);
+}
+
+// The third time, when p has been at work.
+template <Ask kAsk>
+HWY_INLINE void AskAgain(const float* p, const LaterRows& later) {
+  if constexpr (kAsk == Ask::kIntoL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
+}
+
+// Calls run(constant) for the way to ask. As a choice in the loops it cost what they ask for: EPYC (Zen 4), into L1,
+// length/decode_n1024 on AVX3 193 us and 157 so, AVX2 161 and 151, SSE4 266 and 241.
+template <class D, class Run>
+HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
   constexpr bool kWholeLines = hn::MaxLanes(D()) * sizeof(float) >= 64;
-  if (later.ask == Ask::kIntoL2) {
-    __builtin_prefetch(p + later.ahead, 0, 2);
-    return;
-  }
-  __builtin_prefetch(p + later.ahead, 0, 3);
-  if constexpr (kWholeLines) {
-    if (later.ask == Ask::kIntoL1Twice) __builtin_prefetch(p + later.again, 0, 3);
+  switch (ask) {
+    case Ask::kIntoL2Thrice:
+      if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL2Thrice>());
+      [[fallthrough]];
+    case Ask::kIntoL2:
+      return run(std::integral_constant<Ask, Ask::kIntoL2>());
+    case Ask::kIntoL1Twice:
+      if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL1Twice>());
+      [[fallthrough]];
+    case Ask::kIntoL1:
+      return run(std::integral_constant<Ask, Ask::kIntoL1>());
   }
 }
 
 // Keys that are asked for into L2 are asked for again 4 rows ahead, into L1, where vectors are wide and leave time for
 // it: on Cascade Lake that was worth an eighth, on Zen 4 it is worth nothing; AVX2 lost 10 to 20 % by it there
 // (dot/b1_h32_kv8_m1_n4096_d128).
-static constexpr bool kAsksTwice = kVectorsPerPanel > 2;
+static constexpr bool kAsksIntoL1Too = kVectorsPerPanel > 2;
 
 #if ATTEND_TRANSPOSES_IN_REGISTERS
 // Dot products are summed in lanes, four to a group: 4 groups with 32 registers, 2 with 16.
@@ -96,7 +119,7 @@ HWY_INLINE void StoreSums(D d, V g0, V g1, V g2, V g3, float* HWY_RESTRICT to) {
 // kRows queries by 4 kDotGroups / kRows keys; keys beyond num_keys are the last one again, and not stored. The
 // accumulators are what latency wants (16, or 8 with 16 registers), and one reduction ends them all: with 16 lanes 45
 // instructions for 16 sums.
-template <std::size_t kRows, class D>
+template <Ask kAsk, std::size_t kRows, class D>
 HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::size_t key, std::size_t first,
                          std::size_t size) {
   using V = hn::Vec<D>;
@@ -134,10 +157,11 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
     for (; k + lanes <= size; k += lanes) {
       for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
-        if (kAsksTwice && args.later.ask == Ask::kIntoL2) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
-        AskFor(d, keys[j] + k, args.later);
+        if (kAsksIntoL1Too && kAsk == Ask::kIntoL2) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
+        AskFor<kAsk>(keys[j] + k, args.later);
       }
       ATTEND_GROUPS
+      for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) AskAgain<kAsk>(keys[j] + k, args.later);
     }
   }
   if (k < size) {
@@ -164,14 +188,14 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
 }
 
 // All keys in [key, key + num_keys) for kRows rows.
-template <std::size_t kRows, class D>
+template <Ask kAsk, std::size_t kRows, class D>
 HWY_INLINE void DotKeys(D d, const DotRowsArgs& args, std::size_t row, std::size_t key, std::size_t end,
                         std::size_t first, std::size_t size) {
-  for (; key < end; key += 4 * kDotGroups / kRows) DotBlock<kRows>(d, args, row, key, first, size);
+  for (; key < end; key += 4 * kDotGroups / kRows) DotBlock<kAsk, kRows>(d, args, row, key, first, size);
 }
 
-template <class D>
-void DotRows(D d, const DotRowsArgs& args) {
+template <Ask kAsk, class D>
+HWY_NOINLINE void DotRowsAsking(D d, const DotRowsArgs& args) {
   constexpr std::size_t kKeys = 4 * kDotGroups;
   // As in tile_product.h; the terms of a lane.
   const std::size_t block = kInnerBlock * hn::Lanes(d);
@@ -181,12 +205,17 @@ void DotRows(D d, const DotRowsArgs& args) {
       const std::size_t end = std::min(args.num_keys, key + kKeys);
       std::size_t row = 0;
       if constexpr (kDotGroups == 4) {
-        for (; row + 4 <= args.num_rows; row += 4) DotKeys<4>(d, args, row, key, end, first, size);
+        for (; row + 4 <= args.num_rows; row += 4) DotKeys<kAsk, 4>(d, args, row, key, end, first, size);
       }
-      for (; row + 2 <= args.num_rows; row += 2) DotKeys<2>(d, args, row, key, end, first, size);
-      if (row < args.num_rows) DotKeys<1>(d, args, row, key, end, first, size);
+      for (; row + 2 <= args.num_rows; row += 2) DotKeys<kAsk, 2>(d, args, row, key, end, first, size);
+      if (row < args.num_rows) DotKeys<kAsk, 1>(d, args, row, key, end, first, size);
     }
   }
+}
+
+template <class D>
+void DotRows(D d, const DotRowsArgs& args) {
+  ForAsk(d, args.later.ask, [&](auto ask) HWY_ATTR { DotRowsAsking<ask()>(d, args); });
 }
 #else
 // One sum at a time.
@@ -218,7 +247,7 @@ static constexpr std::size_t kPoolRows = kVectorsPerPanel;
 
 // kRows rows of o, kVectors vectors of columns from `column`, values [first, end). Sums begin at zero and run in the
 // order of the values whatever kRows and kVectors are. left: columns of the last vector.
-template <std::size_t kRows, std::size_t kVectors, class D>
+template <Ask kAsk, std::size_t kRows, std::size_t kVectors, class D>
 HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::size_t column, std::size_t left,
                           std::size_t first, std::size_t end) {
   using V = hn::Vec<D>;
@@ -241,7 +270,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
   const float* HWY_RESTRICT value = args.values + static_cast<std::ptrdiff_t>(first) * args.values_stride + column;
   V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
   const auto load = [&]() HWY_ATTR {
-    for (std::size_t i = 0; i < kVectors; ++i) AskFor(d, value + i * lanes, args.later);
+    for (std::size_t i = 0; i < kVectors; ++i) AskFor<kAsk>(value + i * lanes, args.later);
     if constexpr (kVectors == 1) {
       v0 = left == lanes ? hn::LoadU(d, value) : simd::LoadTail(d, value, left);
     } else {
@@ -269,6 +298,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
     ATTEND_ROW(1, pb, b0, b1, b2, b3)
     ATTEND_ROW(2, pc, c0, c1, c2, c3)
     ATTEND_ROW(3, pe, e0, e1, e2, e3)
+    for (std::size_t i = 0; i < kVectors; ++i) AskAgain<kAsk>(value - args.values_stride + i * lanes, args.later);
   }
   for (; j < longest; ++j) {
     load();
@@ -306,29 +336,34 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
 }
 
 // All columns of kRows rows.
-template <std::size_t kRows, class D>
+template <Ask kAsk, std::size_t kRows, class D>
 HWY_INLINE void PoolColumns(D d, const PoolRowsArgs& args, std::size_t row, std::size_t first, std::size_t end) {
   const std::size_t lanes = hn::Lanes(d);
   std::size_t column = 0;
   for (; column + 4 * lanes <= args.value_size; column += 4 * lanes) {
-    PoolBlock<kRows, 4>(d, args, row, column, lanes, first, end);
+    PoolBlock<kAsk, kRows, 4>(d, args, row, column, lanes, first, end);
   }
   for (; column < args.value_size; column += lanes) {
-    PoolBlock<kRows, 1>(d, args, row, column, std::min(lanes, args.value_size - column), first, end);
+    PoolBlock<kAsk, kRows, 1>(d, args, row, column, std::min(lanes, args.value_size - column), first, end);
+  }
+}
+
+template <Ask kAsk, class D>
+HWY_NOINLINE void PoolRowsAsking(D d, const PoolRowsArgs& args) {
+  for (std::size_t first = 0; first < args.num_values; first += kPoolSum) {
+    const std::size_t end = std::min(args.num_values, first + kPoolSum);
+    std::size_t row = 0;
+    if constexpr (kPoolRows == 4) {
+      for (; row + 4 <= args.num_rows; row += 4) PoolColumns<kAsk, 4>(d, args, row, first, end);
+    }
+    for (; row + 2 <= args.num_rows; row += 2) PoolColumns<kAsk, 2>(d, args, row, first, end);
+    if (row < args.num_rows) PoolColumns<kAsk, 1>(d, args, row, first, end);
   }
 }
 
 template <class D>
 void PoolRows(D d, const PoolRowsArgs& args) {
-  for (std::size_t first = 0; first < args.num_values; first += kPoolSum) {
-    const std::size_t end = std::min(args.num_values, first + kPoolSum);
-    std::size_t row = 0;
-    if constexpr (kPoolRows == 4) {
-      for (; row + 4 <= args.num_rows; row += 4) PoolColumns<4>(d, args, row, first, end);
-    }
-    for (; row + 2 <= args.num_rows; row += 2) PoolColumns<2>(d, args, row, first, end);
-    if (row < args.num_rows) PoolColumns<1>(d, args, row, first, end);
-  }
+  ForAsk(d, args.later.ask, [&](auto ask) HWY_ATTR { PoolRowsAsking<ask()>(d, args); });
 }
 
 }  // namespace HWY_NAMESPACE

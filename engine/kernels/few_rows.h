@@ -22,8 +22,11 @@ namespace attend::kernels {
 // of 8 are wanted: run/pool_decode.cc.
 inline constexpr std::size_t kPoolSum = 8;
 
-// Where later rows are wanted. kIntoL1Twice: asked for when they are `ahead`, and again when they are `again`.
-enum class Ask { kIntoL2, kIntoL1, kIntoL1Twice };
+// Where later rows are wanted, and how often they are asked for: when they are `ahead`, kIntoL2Thrice three times then,
+// kIntoL1Twice again when they are `again`.
+enum class Ask { kIntoL2, kIntoL2Thrice, kIntoL1, kIntoL1Twice };
+
+constexpr bool asks_into_l1(Ask ask) { return ask == Ask::kIntoL1 || ask == Ask::kIntoL1Twice; }
 
 // Keys or values of later calls, asked for while a call is at work; elements from its own to those. No result changes.
 struct LaterRows {

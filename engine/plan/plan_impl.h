@@ -116,9 +116,10 @@ struct PlanImpl {
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
-  // Runs over as much ask for rows ahead (dot/lanes) or for each of them twice (dot/decode); does not touch results.
+  // Runs over as much ask for rows ahead (dot/lanes), or by ask_far and not ask_near (dot/decode); does not touch
+  // results.
   std::size_t ask_ahead_bytes = 0;
-  bool asks_into_l1 = false;   // dot/decode: where rows are asked for, or else into L2; does not touch results
+  kernels::Ask ask_near = kernels::Ask::kIntoL2, ask_far = kernels::Ask::kIntoL2;
   std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that
   // projected keys stay in its cache. 0: keys are projected beforehand, for all who pool them.

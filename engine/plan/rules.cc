@@ -9,6 +9,7 @@
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
 #include "engine/base/message.h"
+#include "engine/kernels/few_rows.h"
 #include "engine/kernels/tile_product.h"
 #include "engine/plan/dot_path.h"
 #include "engine/plan/profile.h"
@@ -219,10 +220,14 @@ void choose_lanes(PlanImpl& plan) {
 }
 
 void choose_decoding(PlanImpl& plan) {
-  // EPYC (Zen 5), AVX3: few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2, without _l1, 920.
-  plan.asks_into_l1 = has_roomy_l1();
-  plan.ask_ahead_bytes =
-      3 * least_far_bytes();  // three quarters of L3: most comes from memory (AskFor in few_rows-inl.h)
+  // Into L1 from L2 and L3: EPYC (Zen 4), length/decode_n*, 8 to 20 % on AVX3, AVX2 and SSE4. From memory Zen 4 wants
+  // L2 (length/decode_n4096 on AVX3 940 us, by way of L1 1900), Zen 5 L1 (few_rows/decode_bhnd_r4_n4096_d128_block16_l1
+  // 690 us; by way of L2, without _l1, 920). Both want some lines asked for again: AskFor in few_rows-inl.h.
+  if (is_amd_cpu()) {
+    plan.ask_near = kernels::Ask::kIntoL1;
+    plan.ask_far = has_roomy_l1() ? kernels::Ask::kIntoL1Twice : kernels::Ask::kIntoL2Thrice;
+  }
+  plan.ask_ahead_bytes = 3 * least_far_bytes();  // three quarters of L3: most comes from memory
   plan.group_queries = plan.tile_queries = group_rows(plan);
   const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t panel = plan.kernels->pack.panel_width;

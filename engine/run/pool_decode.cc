@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/base/carver.h"
+#include "engine/kernels/few_rows.h"
 #include "engine/kernels/rows_ahead.h"
 #include "engine/run/pool.h"
 
@@ -42,9 +43,7 @@ class Entry {
         num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
         group_rows_(num_queries_ * static_cast<std::size_t>(plan_.group_heads())),
         score_size_(static_cast<std::size_t>(plan_.score_size)),
-        ask_(!plan_.asks_into_l1                       ? kernels::Ask::kIntoL2
-             : job.num_bytes() < plan_.ask_ahead_bytes ? kernels::Ask::kIntoL1
-                                                       : kernels::Ask::kIntoL1Twice),
+        ask_(job.num_bytes() < plan_.ask_ahead_bytes ? plan_.ask_near : plan_.ask_far),
         queries_(part<float>(worker, plan_.layout.packed_queries)),
         accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
@@ -110,7 +109,7 @@ class Entry {
   void walk(const Rows<T>& rows, std::size_t row_size, std::size_t keys, const Visit& visit) const {
     const bool side_by_side = std::abs(rows.head_stride) < std::abs(rows.row_stride);
     const bool share_sets = side_by_side && rows.row_stride % kernels::kSetsRepeat == 0;
-    const std::size_t block_keys = share_sets && plan_.asks_into_l1 ? kBlockKeys / 2 : kBlockKeys;
+    const std::size_t block_keys = share_sets && kernels::asks_into_l1(ask_) ? kBlockKeys / 2 : kBlockKeys;
     const auto heads = static_cast<std::size_t>(plan_.num_kv_heads), blocks = divide_up(keys, block_keys);
     const std::ptrdiff_t block_stride = static_cast<std::ptrdiff_t>(block_keys) * rows.row_stride;
     const auto advance = [&](Cursor& cursor) {
