@@ -54,14 +54,15 @@ HWY_INLINE size_t ValidLength(const MaskedSoftmaxArgs& args, size_t r) {
              : static_cast<size_t>(args.valid_lens[static_cast<std::ptrdiff_t>(r) * args.valid_lens_stride]);
 }
 
-// AskAhead::kLines: lines of rows one after another, of scores as far as each row is valid, of the output in full. As
-// many are asked for as are used, so that the way ahead stays what it was at first. Not LinesAhead, whose rows are of
-// one size and which asks into L2.
+// AskAhead::kLines, kLinesIntoL2: lines of rows one after another, of scores as far as each row is valid, of the output
+// in full. As many are asked for as are used, so that the way ahead stays what it was at first. Not LinesAhead, whose
+// rows are of one size.
 class LinesOfRows {
  public:
   LinesOfRows(const MaskedSoftmaxArgs& args, bool output)
       : args_(args),
         output_(output),
+        into_l2_(args.ask_ahead == AskAhead::kLinesIntoL2),
         stride_(output ? args.output_stride : args.input_stride),
         rows_(output ? args.output : args.input) {
     begin_row();
@@ -71,7 +72,13 @@ class LinesOfRows {
     while (count > 0 && row_ < args_.num_rows) {
       // The output too as if to be read. By prefetchw, masked_softmax/r4096_n1024 and _lens took 755 and 625 us beside
       // 745 and 610 (Zen 5).
-      for (; count > 0 && line_ < end_; --count, line_ += kLine) __builtin_prefetch(line_, 0, 3);
+      for (; count > 0 && line_ < end_; --count, line_ += kLine) {
+        if (into_l2_) {
+          __builtin_prefetch(line_, 0, 2);
+        } else {
+          __builtin_prefetch(line_, 0, 3);
+        }
+      }
       if (line_ < end_) return;
       ++row_;
       begin_row();
@@ -86,7 +93,7 @@ class LinesOfRows {
   }
 
   const MaskedSoftmaxArgs& args_;
-  const bool output_;
+  const bool output_, into_l2_;
   const std::ptrdiff_t stride_;
   const float* const rows_;
   size_t row_ = 0;
@@ -186,7 +193,7 @@ template <class D>
 HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
   if (args.num_columns == 0) return;  // there may be no memory
   LinesOfRows scores(args, false), results(args, true);
-  const bool by_lines = args.ask_ahead == AskAhead::kLines;
+  const bool by_lines = args.ask_ahead == AskAhead::kLines || args.ask_ahead == AskAhead::kLinesIntoL2;
   if (by_lines) {
     scores.fetch(kLinesAhead);
     results.fetch(kLinesAhead);

@@ -9,9 +9,10 @@ namespace attend::kernels {
 
 // What is asked for before its row's turn; touches no result.
 enum class AskAhead {
-  kAll,     // the next row's scores and their place in the output
-  kBreaks,  // its scores, where they do not go on from those before; the rest is left to hardware prefetchers
-  kLines    // scores and output, always so many lines ahead of those at work, over several rows if these are short
+  kAll,         // the next row's scores and their place in the output
+  kBreaks,      // its scores, where they do not go on from those before; the rest is left to hardware prefetchers
+  kLines,       // scores and output, always so many lines ahead of those at work, over several rows if these are short
+  kLinesIntoL2  // the same, but not into L1
 };
 
 struct MaskedSoftmaxArgs {

@@ -33,13 +33,19 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
 }
 
 // Cascade Lake wants all (kernels/masked_softmax-inl.h), Zen 4 the breaks alone: masked_softmax/r4096_n1024 on AVX3
-// 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants lines where scores and output are more than a fair share of L3: 0.93
-// -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). Another machine:
-// masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks and with _lines.
-kernels::AskAhead ask_ahead(std::size_t bytes) {
+// 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Where scores and output are more than a fair share of L3, Zen 5 wants lines:
+// 0.93
+// -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128); and Zen 4, whose prefetchers
+// lose their way where padding ends, lines into L2 for padded rows: _lens 1.14 -> 1.02, into L1 1.6, but without
+// padding 1.25 -> 1.40. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks, _lines
+// and _lines_l2.
+kernels::AskAhead ask_ahead(std::size_t bytes, bool padded) {
+  using kernels::AskAhead;
   static const bool amd = is_amd_cpu();
-  if (has_roomy_l1() && bytes >= least_far_bytes()) return kernels::AskAhead::kLines;
-  return amd ? kernels::AskAhead::kBreaks : kernels::AskAhead::kAll;
+  if (!amd) return AskAhead::kAll;
+  if (bytes < least_far_bytes()) return AskAhead::kBreaks;
+  if (has_roomy_l1()) return AskAhead::kLines;
+  return padded ? AskAhead::kLinesIntoL2 : AskAhead::kBreaks;
 }
 
 }  // namespace
@@ -55,7 +61,7 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;
 
   const std::size_t scores = static_cast<std::size_t>(input.size(0) * heads * rows * columns);
-  const kernels::AskAhead asked = ask_ahead(2 * sizeof(float) * scores);
+  const kernels::AskAhead asked = ask_ahead(2 * sizeof(float) * scores, !valid_lens.empty());
   const auto work = [&](std::size_t item) {
     const auto number = static_cast<std::int64_t>(item);
     const std::int64_t head = number / items_per_head, m = number % items_per_head * kRowsPerItem;

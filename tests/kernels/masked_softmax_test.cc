@@ -245,7 +245,8 @@ TEST_CASE("masked_softmax: what is asked for ahead changes no bit") {
       MaskedSoftmaxArgs args{input.data(), kColumns, output.data(), kColumns, kRows, kColumns, valid_lens, 1};
       rows(args);
       const std::vector<float> all(output.begin(), output.end());
-      for (const kernels::AskAhead asked : {kernels::AskAhead::kBreaks, kernels::AskAhead::kLines}) {
+      for (const kernels::AskAhead asked :
+           {kernels::AskAhead::kBreaks, kernels::AskAhead::kLines, kernels::AskAhead::kLinesIntoL2}) {
         std::fill(output.begin(), output.end(), -77.0f);
         args.ask_ahead = asked;
         rows(args);
