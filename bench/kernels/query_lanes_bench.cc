@@ -4,7 +4,8 @@
 // much of values, one head after another: 32 of 1024 keys of size 64, 16 of size 128, 512 of 32 keys; in rows of 1024
 // numbers twice as many. `_causal`: query i sees keys 0 to i. `_ahead`: asks for what the next step or head reads, as
 // the engine does where heads come from memory; what that costs where they do not is the difference to the same case
-// without, on targets that ask. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin in the same set of L1.
+// without, on targets that ask; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin in
+// the same set of L1.
 #include "engine/kernels/query_lanes.h"
 
 #include <algorithm>
@@ -31,6 +32,7 @@ struct LanesCase {
   bool causal;
   bool ahead = false;
   std::size_t row = 512;
+  std::size_t lines_per_term = 1;
 };
 constexpr LanesCase kLanesCases[] = {
     {"q8_n8_d8", 8, 8, 8, 8, 1, false},
@@ -42,6 +44,7 @@ constexpr LanesCase kLanesCases[] = {
     {"q16_n1024_d64", 16, 1024, 64, 128, 0, false},
     {"q16_n1024_d64_l3", 16, 1024, 64, 128, 4, false},
     {"q16_n1024_d64_l3_ahead", 16, 1024, 64, 128, 4, false, true},
+    {"q16_n1024_d64_l3_ahead_by2", 16, 1024, 64, 128, 4, false, true, 512, 2},
     {"q8_n512_d64", 8, 512, 64, 128, 0, false},
     {"q32_n512_d64", 32, 512, 64, 128, 0, false},
     {"q48_n512_d64", 48, 512, 64, 128, 0, false},
@@ -116,7 +119,8 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .lane_sum = sums.data() + L,
                       .lane_lost = sums.data() + 2 * L,
                       .accumulators = o.data(),
-                      .ahead = c.ahead ? std::span<kernels::RowsAhead>(ahead) : std::span<kernels::RowsAhead>()});
+                      .ahead = c.ahead ? std::span<kernels::RowsAhead>(ahead) : std::span<kernels::RowsAhead>(),
+                      .lines_per_term = c.lines_per_term});
       }
       kernels.leave({.from = o.data(),
                      .lane_sum = sums.data() + L,

@@ -42,6 +42,7 @@ struct LaneProduct {
   std::size_t c_stride;
   bool add;                    // to c
   std::span<RowsAhead> ahead;  // keys: rows to ask for meanwhile; values: as given, they come from memory
+  std::size_t lines_per_term;  // of `ahead`, where 16 keys are at work
 };
 
 // Vectors of queries that are in registers at a time, in the product with keys.
@@ -153,8 +154,12 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
   // relative to this with 16 queries, 1024 keys, 512 apart, rows 16 bytes off a line (as malloc has them,
   // dot/b4_h8_m16_n1024_d64 from L3): lines of the next rows into L2 instead, 1.17; the rows of the next step into L2
   // as well, a line per multiplication, 1.07, which is what p.ahead does where they come from memory; copying rows side
-  // by side, in bulk or while sums run, 1.1 to 1.35. Several terms of p.ahead a turn, or as many while values are at
-  // work, delay what is wanted first: 1.05 to 1.2.
+  // by side, in bulk or while sums run, 1.1 to 1.35. Several lines of p.ahead a term, or as many while values are at
+  // work, delay what is wanted first: 1.05 to 1.2 on Cascade Lake.
+  //
+  // But 16 keys and values of equal sizes have two lines a term, and at one a term values come unasked. EPYC (Zen 4),
+  // AVX3, one and two: dot/b4_h8_m16_n1024_d64 1.52 and 1.48 ms, 33.5 MB of 16 x 8192 3.95 and 3.31. Steps of fewer
+  // rows have no more than one: asking for more, 4 to 20 % slower (12 x 8192 of size 128, 16 x 2048 on AVX2).
   if constexpr (kValues) {
     // A loop of its own: with the distance in a register, SSE4 lost 7 % (query_lanes/q16_n512_d128).
     if (b_stride % kSetsRepeat == 0) {
@@ -169,11 +174,12 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
     }
   } else {
     LinesAhead lines(p.ahead, b);
+    [[maybe_unused]] const std::size_t lines_per_term = kRows > 12 ? p.lines_per_term : 1;
     const float* next_rows = a0 + static_cast<std::ptrdiff_t>(kRows) * stride + 15;
     while (k < common) {
       const float* line = k + 16 < common ? a0 + 31 : next_rows;
       for (const std::size_t end = std::min(common, k + 16); k < end; ++k) {
-        if constexpr (kAhead) lines.fetch();
+        for (std::size_t i = 0; kAhead && i < lines_per_term; ++i) lines.fetch();
         hwy::Prefetch(line);
         line += stride;
         step();

@@ -159,7 +159,8 @@ void LanesStep(D d, const LanesArgs& args) {
                    .c = args.scores,
                    .c_stride = L,
                    .add = false,
-                   .ahead = args.ahead});
+                   .ahead = args.ahead,
+                   .lines_per_term = args.lines_per_term});
   for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
   MultiplyValues(d, {.a = args.scores,
                      .a_stride = static_cast<std::ptrdiff_t>(L),
@@ -173,7 +174,8 @@ void LanesStep(D d, const LanesArgs& args) {
                      .c = args.accumulators,
                      .c_stride = LaneRowSize(d, args.value_size),
                      .add = !args.first,
-                     .ahead = args.ahead});
+                     .ahead = args.ahead,
+                     .lines_per_term = args.lines_per_term});
 }
 
 // rows[i] = the row of lane + i, for count lanes.

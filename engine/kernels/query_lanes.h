@@ -57,6 +57,7 @@ struct LanesArgs {             // one step over some keys
   float* lane_lost;
   float* accumulators;              // aligned; row o[lane] of value_size rounded up to whole vectors, num_used of them
   std::span<RowsAhead> ahead = {};  // rows to ask for meanwhile, a line per term of the product with keys
+  std::size_t lines_per_term = 1;   // instead, while 16 keys are at work
 };
 
 struct LeaveLanesArgs {

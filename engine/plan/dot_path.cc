@@ -31,7 +31,9 @@ constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
 // Lanes from which on vectors are wide: lanes then outrun the fused tiles, which is hardly so on AVX2.
 constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB; and those that the
-// core's share of L3 does not hold either.
+// core's share of L3 does not hold either. With narrow vectors twice as many: EPYC (Zen 4), AVX2, 5 to 10 rows against
+// 8 MB take 1.2 to 1.6 times as long by dot/decode as by lanes, and 8 rows against 17 MB 0.6 to 1.1 (attend plan
+// --layer dot --shape 1,8,4096,64 --num-heads 4 --tune --target AVX2, and with 8 heads).
 constexpr double kCachedBytes = 2 * 1024 * 1024, kFarBytes = 6 * 1024 * 1024;
 
 double to_double(std::int64_t n) { return static_cast<double>(n); }
@@ -66,16 +68,16 @@ double full_share(const PlanImpl& plan) {
 // Rows up to which sums across lanes cost less than vectors of rows: the more, the longer the rows of keys are and the
 // wider the vectors. Crossings on AVX3: 4, 6, 7 and 9 rows for sizes 32, 64, 96 and 128; on AVX2 3, and 4 for size 128;
 // on SSE4 7, where more than 4 rows take two vectors; with one lane 3. The longer keys take to arrive, the more it pays
-// to read them in the order of memory: a row more from 4 MB; from 8 MB up to 8 rows of size 64 on AVX3, 12 of size 128,
-// and 10 on AVX2 and SSE4 (attend plan --layer dot --shape 1,M,256,D --num-heads 8 --tune for the sizes, with more
-// heads and keys for the bytes).
+// to read them in the order of memory: a row more from 4 MB; from 8 MB up to 8 rows of size 64 on AVX3, 12 of size 128;
+// from 13 MB 10 rows on AVX2 and SSE4 (attend plan --layer dot --shape 1,M,256,D --num-heads 8 --tune for the sizes,
+// with more heads and keys for the bytes).
 double most_decode_rows(const PlanImpl& plan) {
   const double lanes = lanes_of(plan), size = to_double(plan.score_size);
   const bool wide = is_wide(plan);
   double most = wide ? std::min(2.4 + size / 17.5, 12.0) : std::clamp(size / 32, 3.0, 5.0);
   if (lanes <= 4) most = lanes == 1 ? 3 : 7;
   const double bytes = key_value_bytes(plan);
-  if (bytes > kFarBytes) return wide ? std::max(most + 2, 8.0) : 10;
+  if (bytes > (wide ? kFarBytes : 2 * kFarBytes)) return wide ? std::max(most + 2, 8.0) : 10;
   return bytes > kCachedBytes ? most + 1.2 : most;
 }
 

@@ -119,6 +119,7 @@ struct PlanImpl {
   // Runs over as much ask for rows ahead (dot/lanes), or by ask_far and not ask_near (dot/decode); does not touch
   // results.
   std::size_t ask_ahead_bytes = 0;
+  std::size_t lines_per_term = 1;  // dot/lanes: of what is asked for (kernels::LanesArgs)
   kernels::Ask ask_near = kernels::Ask::kIntoL2, ask_far = kernels::Ask::kIntoL2;
   std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that

@@ -132,7 +132,8 @@ class Lanes {
                    .lane_sum = sum_,
                    .lane_lost = lost_,
                    .accumulators = accumulators_,
-                   .ahead = ahead(first + count, next_count)});
+                   .ahead = ahead(first + count, next_count),
+                   .lines_per_term = plan_.lines_per_term});
   }
 
   kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {

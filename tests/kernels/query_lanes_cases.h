@@ -57,7 +57,7 @@ struct LanesProblem {
 // Row of lane i: heads * queries rows of value_size.
 inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, const LanesProblem& p, std::size_t step,
                                     bool divide = true, Guard guard = Guard::kEnd,
-                                    std::span<kernels::RowsAhead> ahead = {}) {
+                                    std::span<kernels::RowsAhead> ahead = {}, std::size_t lines_per_term = 1) {
   const std::size_t used = p.heads * p.queries;
   const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const auto packed = hwy::AllocateAligned<float>(p.size * L);
@@ -110,7 +110,8 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
                   .lane_sum = sums.get() + L,
                   .lane_lost = sums.get() + 2 * L,
                   .accumulators = o.get(),
-                  .ahead = ahead});
+                  .ahead = ahead,
+                  .lines_per_term = lines_per_term});
   }
   // Queries of all heads, backwards; what lies between the rows stays.
   const std::size_t row = p.value_size + 3;

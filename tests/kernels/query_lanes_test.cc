@@ -150,6 +150,29 @@ TEST_CASE("query_lanes: rows that are asked for meanwhile change no bit, lie any
   });
 }
 
+TEST_CASE("query_lanes: two lines a term are asked for where 16 keys are at work, else one") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    if (!kernels.asks_ahead) return;
+    Random random(6);
+    constexpr std::size_t kTerms = 8, kRows = 40;
+    for (const std::size_t keys : {8u, 16u}) {
+      const LanesProblem p(1, kernels.lanes, keys, kTerms, 8, random);
+      const std::vector<float> expected = run_lanes(kernels, p, keys);
+      const bool by_two = kernels.lanes == 16 && keys == 16;  // else steps have fewer keys than 16
+      std::size_t left[2] = {};
+      for (const std::size_t lines : {1u, 2u}) {
+        RowsAhead ahead[] = {{.next = p.k.data(), .stride = 1, .num_rows = kRows, .size = 1}};
+        CHECK(run_lanes(kernels, p, keys, true, Guard::kEnd, ahead, lines) == expected);
+        left[lines - 1] = ahead[0].num_rows;
+      }
+      CAPTURE(keys);
+      CHECK(left[0] < kRows);
+      CHECK(kRows - left[1] == (by_two ? 2 : 1) * (kRows - left[0]));
+    }
+  });
+}
+
 TEST_CASE("query_lanes: thousands of keys, scores that creep, jump and are large") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());

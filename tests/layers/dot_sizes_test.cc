@@ -102,8 +102,13 @@ TEST_CASE("plan: tiles take over beyond eight vectors of queries, whether values
     const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
     const std::int64_t most = 8 * lanes;
     for (const std::int64_t size : {32, 64, 80}) {
-      CHECK(path(most, 4096, size) == (lanes == 1 ? "dot/decode" : "dot/lanes"));
-      CHECK(path(std::max<std::int64_t>(most + 1, 11), 4096, size) == "dot/fused");
+      CHECK(path(most, 2048, size) == "dot/lanes");
+      CHECK(path(std::max<std::int64_t>(most + 1, 11), 2048, size) == "dot/fused");
+    }
+    // Eight rows fill a vector of AVX2, but from 12 MiB on keys and values are read in the order of memory.
+    if (lanes > 4 && lanes < 16) {
+      CHECK(path(8, 3072, 64) == "dot/lanes");
+      CHECK(path(8, 3073, 64) == "dot/decode");
     }
     // Keys and values in L2: up to two narrow vectors, or eight wide ones, which must be full unless packing pads
     // values.
