@@ -134,7 +134,7 @@ mapfile -t targets < <(pin 1 "$bench" --benchmark_list_tests --benchmark_filter=
 
 lengths='^length/(dot|decode|masked_softmax)_n'
 if [[ $quick == yes ]]; then
-  kernels='^machine/|^tile_product/(qk|pv)_m32|^few_rows/decode_b(nhd|hnd)_r4_n4096_d128_block(8|16)(_l1(_twice)?)?/|^linear/r(16|256)_i768_o768/[A-Z]'
+  kernels='^machine/|^tile_product/(qk|pv)_m32|^few_rows/decode_b(nhd|hnd)_r4_n4096_d128_block(8|16)(_l1(_twice)?|_thrice|_then_l1)?/|^linear/r(16|256)_i768_o768/[A-Z]'
   dot='^dot/(b1_h12_m512_n512_d64|b4_h8_m16_n1024_d64|b1_h32_kv8_m1_n4096_d128)/[^/]*$|^masked_softmax/r4096_n1024'
   dot+='|^multi_head/b8_s128_e768_h12/'
   dot+="|$lengths(16|64|256|1024|4096)/|${lengths}16384/(AVX|SVE|NEON)"

@@ -3,8 +3,8 @@
 // each, size 128, 4096 keys, 33.5 MB of keys and values: the dots of all keys, then the pooling of all values, without
 // softmax. decode_bnhd: rows of all heads side by side, as in (B, N, H * D), walked in the order of memory: `block`
 // keys of one head, the same keys of the next head. decode_bhnd: head by head. Keys and values are asked for 16 KiB
-// ahead, into L2 or, _l1, into L1, or, _l1_twice, again 8 KiB ahead; _thrice, three times into L2. GB: bytes of keys
-// and values, per second.
+// ahead, into L2; _thrice: three times; _then_l1: and 8 KiB ahead into L1; _l1: into L1; _l1_twice: and again 8 KiB
+// ahead. GB: bytes of keys and values, per second.
 #include "engine/kernels/few_rows.h"
 
 #include <algorithm>
@@ -44,6 +44,7 @@ std::vector<FewRowsCase> few_rows_cases() {
   using kernels::Ask;
   for (const auto& [ask, suffix] : std::vector<std::pair<Ask, std::string>>{{Ask::kIntoL2, ""},
                                                                             {Ask::kIntoL2Thrice, "_thrice"},
+                                                                            {Ask::kIntoL2ThenL1, "_then_l1"},
                                                                             {Ask::kIntoL1, "_l1"},
                                                                             {Ask::kIntoL1Twice, "_l1_twice"}}) {
     for (const std::size_t block : {4u, 8u, 16u, 32u, 64u}) {

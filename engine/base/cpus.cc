@@ -78,9 +78,12 @@ std::size_t cache_bytes_in(const std::string& directory, int level) {
 
 bool is_amd_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
-  unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
-  return __get_cpuid(0, &leaves, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx &&
-         d == signature_AMD_edx;
+  static const bool amd = [] {                     // asked once: a virtual machine may trap the question
+    unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
+    return __get_cpuid(0, &leaves, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx &&
+           d == signature_AMD_edx;
+  }();
+  return amd;
 #else
   return false;
 #endif

@@ -28,8 +28,8 @@ std::size_t least_far_bytes(std::size_t l3_bytes);
 bool is_amd_cpu();
 
 // Whether L1 is known to have room for 16 KiB that are on their way from memory, beside what is at work: that of AMD's
-// CPUs from 48 KiB on (Zen 5). The 32 KiB of Zen 4 have not (choose_decoding in plan/rules.cc); Intel's of 48 KiB are
-// not measured yet.
+// CPUs from 48 KiB on (Zen 5). Zen 4's 32 KiB have none (choose_decoding in plan/rules.cc); Intel's of 48 KiB are not
+// measured yet.
 bool has_roomy_l1();
 
 }  // namespace attend

@@ -36,19 +36,22 @@ namespace simd = attend::HWY_NAMESPACE;
 //     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
 //     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47
 //
-// From memory, not every request is met, and more of them pay. Vectors of half a line ask twice by themselves. AVX3:
-// EPYC (Zen 5, 32 MB of L3), into L1, us asking once and twice: dot/b8_h32_kv8_m1_n1024_d128 2460 and 1600,
-// dot/b1_h32_kv8_m1_n4096_d128 880 and 710, length/decode_n8192 2110 and 1770, _n4096 765 and 710, but from L3 _n2048
-// 235 and 260, _n1024 111 and 126. AVX2 asking four times lost a seventh there and won a fifth from memory. Alone:
-// few_rows/decode_bnhd_r4_n4096_d128_block8_l1 810 us, _l1_twice 700.
-// EPYC (Zen 4), into L2, once, twice in a row and thrice: 3650, 2970 and 2560; 1500, 1250 and 1130; length/decode_n4096
-// 1300, 1020 and 940, _n16384 6350, 6140 and 5900. Twice with terms between is as good as thrice but for the last (2 %
-// more), a second time half way is not (2800, 1260, 1135, 6700). Four times is as thrice, five times is slower.
+// From memory, not every request is met, and more of them pay. Vectors of half a line ask twice by themselves. AVX3,
+// 32 MB of L3, us of dot/b8_h32_kv8_m1_n1024_d128, dot/b1_h32_kv8_m1_n4096_d128, length/decode_n4096 and _n1024:
+//     EPYC (Zen 5)  into L1 once                   2460   880   765   111
+//                   again half way                 1600   710   710   126
+//     EPYC (Zen 4)  into L2 once                   3650  1500  1300   175
+//                   thrice, once after the terms   2650  1150   970   194
+//                   and, half way, into L1         3180  1300   960   180
+//                   into L1 once                   5150  1900  1860   158
+// Twice in a row into L2: 2970, 1250, 1020. A second time half way, four times (no better) and five (worse) were other
+// losers. AVX2 asking four times into L1 lost a seventh from L3 on Zen 5. Alone: few_rows/decode_bnhd_r4_n4096_d128_*.
 template <Ask kAsk>
 HWY_INLINE void AskFor(const float* p, const LaterRows& later) {
-  __builtin_prefetch(p + later.ahead, 0, asks_into_l1(kAsk) ? 3 : 2);
+  constexpr bool kThenL1 = kAsk == Ask::kIntoL2ThenL1;
+  __builtin_prefetch(p + later.ahead, 0, ends_in_l1(kAsk) && !kThenL1 ? 3 : 2);
   if constexpr (kAsk == Ask::kIntoL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
-  if constexpr (kAsk == Ask::kIntoL1Twice) __builtin_prefetch(p + later.again, 0, 3);
+  if constexpr (kThenL1 || kAsk == Ask::kIntoL1Twice) __builtin_prefetch(p + later.again, 0, 3);
 }
 
 // The third time, when p has been at work.
@@ -57,12 +60,15 @@ HWY_INLINE void AskAgain(const float* p, const LaterRows& later) {
   if constexpr (kAsk == Ask::kIntoL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
 }
 
-// Calls run(constant) for the way to ask. As a choice in the loops it cost what they ask for: EPYC (Zen 4), into L1,
-// length/decode_n1024 on AVX3 193 us and 157 so, AVX2 161 and 151, SSE4 266 and 241.
+// Calls run(constant) for the way to ask. A branch in the loops cost more than asking gained: EPYC (Zen 4), into L1,
+// length/decode_n1024 on AVX3 193 us by a branch and 157 by a constant, AVX2 161 and 151, SSE4 266 and 241.
 template <class D, class Run>
 HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
   constexpr bool kWholeLines = hn::MaxLanes(D()) * sizeof(float) >= 64;
   switch (ask) {
+    case Ask::kIntoL2ThenL1:
+      if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL2ThenL1>());
+      return run(std::integral_constant<Ask, Ask::kIntoL2>());
     case Ask::kIntoL2Thrice:
       if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL2Thrice>());
       [[fallthrough]];
@@ -76,8 +82,8 @@ HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
   }
 }
 
-// Keys that are asked for into L2 are asked for again 4 rows ahead, into L1, where vectors are wide and leave time for
-// it: on Cascade Lake that was worth an eighth, on Zen 4 it is worth nothing; AVX2 lost 10 to 20 % by it there
+// Keys that are asked for once, into L2, are asked for again 4 rows ahead, into L1, where vectors are wide and leave
+// time for it: on Cascade Lake that was worth an eighth, on Zen 4 nothing; AVX2 lost 10 to 20 % by it there
 // (dot/b1_h32_kv8_m1_n4096_d128).
 static constexpr bool kAsksIntoL1Too = kVectorsPerPanel > 2;
 
@@ -157,7 +163,7 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
     for (; k + lanes <= size; k += lanes) {
       for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
-        if (kAsksIntoL1Too && kAsk == Ask::kIntoL2) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
+        if constexpr (kAsksIntoL1Too && kAsk == Ask::kIntoL2) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
         AskFor<kAsk>(keys[j] + k, args.later);
       }
       ATTEND_GROUPS

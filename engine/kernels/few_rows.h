@@ -22,11 +22,18 @@ namespace attend::kernels {
 // of 8 are wanted: run/pool_decode.cc.
 inline constexpr std::size_t kPoolSum = 8;
 
-// Where later rows are wanted, and how often they are asked for: when they are `ahead`, kIntoL2Thrice three times then,
-// kIntoL1Twice again when they are `again`.
-enum class Ask { kIntoL2, kIntoL2Thrice, kIntoL1, kIntoL1Twice };
+// Where later rows are wanted, and how often they are asked for: when they are `ahead`, and where the name says a
+// second way, again when they are `again`. Vectors of less than a line ask for each line several times anyway: they
+// take kIntoL1Twice for kIntoL1 and the others for kIntoL2 (kIntoL2ThenL1 cost AVX2 a tenth, length/decode_n*, Zen 4).
+enum class Ask {
+  kIntoL2,
+  kIntoL2Thrice,
+  kIntoL2ThenL1,
+  kIntoL1,
+  kIntoL1Twice,
+};
 
-constexpr bool asks_into_l1(Ask ask) { return ask == Ask::kIntoL1 || ask == Ask::kIntoL1Twice; }
+constexpr bool ends_in_l1(Ask ask) { return ask >= Ask::kIntoL2ThenL1; }
 
 // Keys or values of later calls, asked for while a call is at work; elements from its own to those. No result changes.
 struct LaterRows {

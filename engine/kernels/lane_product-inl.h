@@ -40,9 +40,9 @@ struct LaneProduct {
   const std::int32_t* lens;  // values: per row
   float* c;                  // row i at c + i * c_stride, aligned, whole vectors
   std::size_t c_stride;
-  bool add;                    // to c
-  std::span<RowsAhead> ahead;  // keys: rows to ask for meanwhile; values: as given, they come from memory
-  std::size_t lines_per_term;  // of `ahead`, where 16 keys are at work
+  bool add;                        // to c
+  std::span<RowsAhead> ahead;      // keys: rows to ask for meanwhile; values: as given, they come from memory
+  std::size_t lines_per_term = 1;  // of `ahead`, where 16 keys are at work
 };
 
 // Vectors of queries that are in registers at a time, in the product with keys.
@@ -158,8 +158,8 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
   // work, delay what is wanted first: 1.05 to 1.2 on Cascade Lake.
   //
   // But 16 keys and values of equal sizes have two lines a term, and at one a term values come unasked. EPYC (Zen 4),
-  // AVX3, one and two: dot/b4_h8_m16_n1024_d64 1.52 and 1.48 ms, 33.5 MB of 16 x 8192 3.95 and 3.31. Steps of fewer
-  // rows have no more than one: asking for more, 4 to 20 % slower (12 x 8192 of size 128, 16 x 2048 on AVX2).
+  // AVX3: query_lanes/q16_n1024_d64_l3_ahead 1.79 ms, by two (_by2) 1.53; dot/b4_h8_m16_n1024_d64 1.69 and 1.55. Steps
+  // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
   if constexpr (kValues) {
     // A loop of its own: with the distance in a register, SSE4 lost 7 % (query_lanes/q16_n512_d128).
     if (b_stride % kSetsRepeat == 0) {
@@ -174,7 +174,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
     }
   } else {
     LinesAhead lines(p.ahead, b);
-    [[maybe_unused]] const std::size_t lines_per_term = kRows > 12 ? p.lines_per_term : 1;
+    const std::size_t lines_per_term = kRows > 12 ? p.lines_per_term : 1;
     const float* next_rows = a0 + static_cast<std::ptrdiff_t>(kRows) * stride + 15;
     while (k < common) {
       const float* line = k + 16 < common ? a0 + 31 : next_rows;

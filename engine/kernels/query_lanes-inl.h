@@ -174,8 +174,7 @@ void LanesStep(D d, const LanesArgs& args) {
                      .c = args.accumulators,
                      .c_stride = LaneRowSize(d, args.value_size),
                      .add = !args.first,
-                     .ahead = args.ahead,
-                     .lines_per_term = args.lines_per_term});
+                     .ahead = args.ahead});
 }
 
 // rows[i] = the row of lane + i, for count lanes.

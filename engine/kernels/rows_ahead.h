@@ -28,8 +28,8 @@ struct RowsAhead {
   }
 };
 
-// The same line by line, from the first of several that has rows left: for inner loops, a line per turn. Where none
-// has, and behind the last row, a line is asked for again and again, which is cheaper than to find out each time.
+// The same line by line, from the first of several that has rows left: for inner loops, a line or two per turn. Where
+// none has, and behind the last row, a line is asked for again and again, which is cheaper than to find out each time.
 class LinesAhead {
  public:
   LinesAhead(std::span<RowsAhead> all, const float* any_line) : rows_{.next = any_line, .size = 1} {

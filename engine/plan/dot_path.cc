@@ -30,11 +30,13 @@ constexpr double kVectors = 8, kCachedNarrowVectors = 2, kFull = 0.74, kPadding 
 constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
 // Lanes from which on vectors are wide: lanes then outrun the fused tiles, which is hardly so on AVX2.
 constexpr double kWideLanes = 16;
-// Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB; and those that the
-// core's share of L3 does not hold either. With narrow vectors twice as many: EPYC (Zen 4), AVX2, 5 to 10 rows against
-// 8 MB take 1.2 to 1.6 times as long by dot/decode as by lanes, and 8 rows against 17 MB 0.6 to 1.1 (attend plan
-// --layer dot --shape 1,8,4096,64 --num-heads 4 --tune --target AVX2, and with 8 heads).
-constexpr double kCachedBytes = 2 * 1024 * 1024, kFarBytes = 6 * 1024 * 1024;
+// Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB.
+constexpr double kCachedBytes = 2 * 1024 * 1024;
+// Those that the core's share of L3 does not hold either. Narrow vectors take longer for the sums across them, memory
+// or not: EPYC (Zen 4), AVX2, 5 to 10 rows against 8 MB take 1.2 to 1.6 times as long by dot/decode as by lanes, 8 rows
+// against 17 MB 0.6 to 1.1 (attend plan --layer dot --shape 1,8,4096,64 --num-heads 4 --tune --target AVX2, and with 8
+// heads). SSE4: 1.2 for 8 rows against 8 MB (planner_map/b1_h4_m8_n4096_d64).
+constexpr double kWideFarBytes = 6 * 1024 * 1024, kNarrowFarBytes = 12 * 1024 * 1024;
 
 double to_double(std::int64_t n) { return static_cast<double>(n); }
 
@@ -77,7 +79,7 @@ double most_decode_rows(const PlanImpl& plan) {
   double most = wide ? std::min(2.4 + size / 17.5, 12.0) : std::clamp(size / 32, 3.0, 5.0);
   if (lanes <= 4) most = lanes == 1 ? 3 : 7;
   const double bytes = key_value_bytes(plan);
-  if (bytes > (wide ? kFarBytes : 2 * kFarBytes)) return wide ? std::max(most + 2, 8.0) : 10;
+  if (bytes > (wide ? kWideFarBytes : kNarrowFarBytes)) return wide ? std::max(most + 2, 8.0) : 10;
   return bytes > kCachedBytes ? most + 1.2 : most;
 }
 

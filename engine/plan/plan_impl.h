@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attend/plan.h"
+#include "engine/kernels/few_rows.h"
 #include "engine/kernels/kernel_set.h"
 #include "engine/plan/layer.h"
 
@@ -116,10 +117,9 @@ struct PlanImpl {
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
-  // Runs over as much ask for rows ahead (dot/lanes), or by ask_far and not ask_near (dot/decode); does not touch
-  // results.
-  std::size_t ask_ahead_bytes = 0;
-  std::size_t lines_per_term = 1;  // dot/lanes: of what is asked for (kernels::LanesArgs)
+  // What does not touch results. dot/lanes: runs over as many bytes ask for rows ahead, so many lines a term
+  // (kernels::LanesArgs). dot/decode: how rows are asked for, in runs of fewer bytes and of more.
+  std::size_t ask_ahead_bytes = 0, lines_per_term = 1;
   kernels::Ask ask_near = kernels::Ask::kIntoL2, ask_far = kernels::Ask::kIntoL2;
   std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that

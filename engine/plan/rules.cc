@@ -211,7 +211,7 @@ std::size_t least_bytes_to_ask_for(const PlanImpl& plan) {
 
 void choose_lanes(PlanImpl& plan) {
   plan.ask_ahead_bytes = least_bytes_to_ask_for(plan);
-  plan.lines_per_term = is_amd_cpu() ? 2 : 1;  // LaneRows in kernels/lane_product-inl.h
+  plan.lines_per_term = is_amd_cpu() ? 2 : 1;  // LaneRows in kernels/lane_product-inl.h; Zen 5 is not measured
   plan.group_queries = round_up(group_rows(plan), plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
   plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
@@ -221,11 +221,14 @@ void choose_lanes(PlanImpl& plan) {
 }
 
 void choose_decoding(PlanImpl& plan) {
-  // Into L1 from L2 and L3: EPYC (Zen 4), length/decode_n*, 8 to 20 % on AVX3, AVX2 and SSE4. From memory Zen 4 wants
-  // L2 (length/decode_n4096 on AVX3 940 us, by way of L1 1900), Zen 5 L1 (few_rows/decode_bhnd_r4_n4096_d128_block16_l1
-  // 690 us; by way of L2, without _l1, 920). Both want some lines asked for again: AskFor in few_rows-inl.h.
+  // Zen 5 wants rows in L1 wherever they come from (few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2,
+  // without _l1, 920), those from memory asked for again. Zen 4 wants them straight in L1 from caches only, and whether
+  // they are there a run cannot know: a model's other layers may have passed since. Runs of 1 and 8 MB on AVX3, us
+  // alone and in turns with others, of 67 MB in all: by way of L2 into L1 27 and 44, 212 and 314; into L1 27 and 67,
+  // 214 and 541; three times into L2 36 and 53, 293 and 411. Runs of more than that: three times into L2 (AskFor in
+  // few_rows-inl.h). Older CPUs of AMD are not measured.
   if (is_amd_cpu()) {
-    plan.ask_near = kernels::Ask::kIntoL1;
+    plan.ask_near = has_roomy_l1() ? kernels::Ask::kIntoL1 : kernels::Ask::kIntoL2ThenL1;
     plan.ask_far = has_roomy_l1() ? kernels::Ask::kIntoL1Twice : kernels::Ask::kIntoL2Thrice;
   }
   plan.ask_ahead_bytes = 3 * least_far_bytes();  // three quarters of L3: most comes from memory

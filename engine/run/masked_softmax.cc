@@ -32,20 +32,18 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
   check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1));
 }
 
-// Cascade Lake wants all (kernels/masked_softmax-inl.h), Zen 4 the breaks alone: masked_softmax/r4096_n1024 on AVX3
-// 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Where scores and output are more than a fair share of L3, Zen 5 wants lines:
-// 0.93
-// -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128); and Zen 4, whose prefetchers
-// lose their way where padding ends, lines into L2 for padded rows: _lens 1.14 -> 1.02, into L1 1.6, but without
-// padding 1.25 -> 1.40. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks, _lines
-// and _lines_l2.
-kernels::AskAhead ask_ahead(std::size_t bytes, bool padded) {
+// Cascade Lake wants all (kernels/masked_softmax-inl.h). Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on
+// AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants lines where scores and output are more than a fair share of L3:
+// 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
+// too, into L2, if rows have lengths, where its prefetchers lose their way: _lens 1.14 -> 1.02 (into L1 1.6; SSE4,
+// bound by arithmetic, loses 4 %); rows without would take 1.40 and not 1.25, and so will those whose lengths are all
+// full. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks, _lines and _lines_l2.
+kernels::AskAhead ask_ahead(std::size_t bytes, bool has_lens) {
   using kernels::AskAhead;
-  static const bool amd = is_amd_cpu();
-  if (!amd) return AskAhead::kAll;
+  if (!is_amd_cpu()) return AskAhead::kAll;
   if (bytes < least_far_bytes()) return AskAhead::kBreaks;
   if (has_roomy_l1()) return AskAhead::kLines;
-  return padded ? AskAhead::kLinesIntoL2 : AskAhead::kBreaks;
+  return has_lens ? AskAhead::kLinesIntoL2 : AskAhead::kBreaks;
 }
 
 }  // namespace

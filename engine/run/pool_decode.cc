@@ -20,14 +20,15 @@ namespace {
 constexpr std::size_t kBlockKeys = 16;
 // Half of it where heads lie side by side, their rows are a multiple of kernels::kSetsRepeat apart and asked for into
 // L1: rows of 16 keys push each other out of the sets they share. EPYC (Zen 5), 12 ways, us on AVX3 of
-// few_rows/decode_bnhd_r1_n4096_d128, _r2 and _r4 by _block16_l1: 940, 1015, 1050; by _block8_l1: 720, 855, 885. Sums
-// of values must then not depend on it (kernels::kPoolSum): to hold half a sum in memory between two calls was slower,
-// 0.98 beside 0.89 ms for dot/b1_h32_kv8_m1_n4096_d128, for it takes as much of L1 as the accumulators do. By fours
-// 0.79 ms, but sums of four values cost AVX2 a third where values are cached.
+// few_rows/decode_bnhd_r1_n4096_d128, _r2 and _r4 by _block16_l1: 940, 1015, 1050; by _block8_l1: 720, 855, 885. Zen
+// 4, 8 ways, length/decode_n1024 186 and 162 us, from L3. Sums of values must then not depend on it
+// (kernels::kPoolSum): to hold half a sum in memory between two calls was slower, 0.98 beside 0.89 ms for
+// dot/b1_h32_kv8_m1_n4096_d128, for it takes as much of L1 as the accumulators do. By fours 0.79 ms, but sums of four
+// values cost AVX2 a third where values are cached.
 static_assert(kBlockKeys / 2 % kernels::kPoolSum == 0);
 // What lies between the block at work and the one that is asked for: rows of 64 numbers are done with sooner than
 // memory answers for 4 KiB ahead. EPYC (Zen 4), 1, 2, 4 and 8 blocks ahead: planner/b1_h8_m1_n4096_d64 487, 436, 370
-// and 385 us, dot/b8_h32_kv8_m1_n1024_d128 4.3, 3.9, 3.8 and 3.9 ms.
+// and 385 us, dot/b8_h32_kv8_m1_n1024_d128 4.3, 3.9, 3.8 and 3.9 ms, when they were asked for once.
 constexpr std::size_t kAheadBytes = 16 * 1024;
 
 // All heads of one entry against one chunk of its keys. Rows of scores, sums and accumulators: key-value head by
@@ -109,7 +110,7 @@ class Entry {
   void walk(const Rows<T>& rows, std::size_t row_size, std::size_t keys, const Visit& visit) const {
     const bool side_by_side = std::abs(rows.head_stride) < std::abs(rows.row_stride);
     const bool share_sets = side_by_side && rows.row_stride % kernels::kSetsRepeat == 0;
-    const std::size_t block_keys = share_sets && kernels::asks_into_l1(ask_) ? kBlockKeys / 2 : kBlockKeys;
+    const std::size_t block_keys = share_sets && kernels::ends_in_l1(ask_) ? kBlockKeys / 2 : kBlockKeys;
     const auto heads = static_cast<std::size_t>(plan_.num_kv_heads), blocks = divide_up(keys, block_keys);
     const std::ptrdiff_t block_stride = static_cast<std::ptrdiff_t>(block_keys) * rows.row_stride;
     const auto advance = [&](Cursor& cursor) {

@@ -105,11 +105,11 @@ TEST_CASE("plan: tiles take over beyond eight vectors of queries, whether values
       CHECK(path(most, 2048, size) == "dot/lanes");
       CHECK(path(std::max<std::int64_t>(most + 1, 11), 2048, size) == "dot/fused");
     }
-    // Eight rows fill a vector of AVX2, but from 12 MiB on keys and values are read in the order of memory.
-    if (lanes > 4 && lanes < 16) {
-      CHECK(path(8, 3072, 64) == "dot/lanes");
-      CHECK(path(8, 3073, 64) == "dot/decode");
-    }
+    // Beyond 12 MiB, or 6 of wide vectors, keys and values are read in the order of memory, for 10 rows or 8.
+    const std::int64_t far_keys = lanes >= 16 ? 1536 : 3072, far_rows = lanes >= 16 ? 8 : 10;
+    CHECK(path(far_rows, far_keys, 64) == (lanes == 1 ? "dot/fused" : "dot/lanes"));
+    CHECK(path(far_rows, far_keys + 1, 64) == "dot/decode");
+    CHECK(path(far_rows + 1, far_keys + 1, 64) == (lanes == 1 ? "dot/fused" : "dot/lanes"));
     // Keys and values in L2: up to two narrow vectors, or eight wide ones, which must be full unless packing pads
     // values.
     const bool wide = lanes >= 16;
