@@ -3,11 +3,17 @@
 //     length/additive_nN        64 queries on N keys, 128 hidden units: N
 //     length/masked_softmax_nN  64 rows of N scores: N, until they leave a cache
 //     length/decode_nN          one query, 8 heads of 128, N keys: N, at the speed of the memory that holds them
+//     length/decode_nN_turns    the same, but runs over others' keys and values pass in between, 67 MB in all, as in a
+//                               model of many layers: N, from memory
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <benchmark/benchmark.h>
 
+#include "attend/executor.h"
+#include "attend/layers.h"
 #include "attend/plan.h"
 #include "attend/target.h"
 #include "bench/additive.h"
@@ -35,9 +41,56 @@ void count_length_additive(benchmark::State& state, const Problem& problem, cons
   count_additive(state, problem, kAdditiveHiddens, options.target);
 }
 
+constexpr std::int64_t kTurnsHeads = 8, kTurnsSize = 128, kTurnsBytes = std::int64_t{64} << 20;
+
+// Each entry of the problem's batch is a run of its own.
+void run_in_turns(benchmark::State& state, const Problem& problem, const Target& target) {
+  const std::int64_t turns = problem.shape.batch;
+  Shape shape = problem.shape;
+  shape.batch = 1;
+  const Plan plan = problem.layer.plan(shape, {.target = target});
+  Workspace workspace(plan);
+  SerialExecutor serial;
+  AlignedVector result(static_cast<std::size_t>(turns * kTurnsHeads * kTurnsSize));
+  const TensorView<float> output =
+      split_heads(TensorView<float>(result.data(), {turns, 1, kTurnsHeads * kTurnsSize}), kTurnsHeads);
+  const Inputs in = problem.inputs();
+  const auto entry = [](const auto& view, std::int64_t b) {
+    const std::int64_t sizes[] = {1, view.size(1), view.size(2), view.size(3)};
+    return std::decay_t<decltype(view)>(view.at(b), sizes, view.strides());
+  };
+  const auto run = [&](std::int64_t b) {
+    plan.run({.queries = entry(in.queries, b), .keys = entry(in.keys, b), .values = entry(in.values, b)},
+             {.output = entry(output, b)}, workspace, serial);
+  };
+  run(0);  // max_error reads it
+  std::int64_t b = 0;
+  for (auto _ : state) {
+    run(b);
+    b = b + 1 < turns ? b + 1 : 0;
+    benchmark::ClobberMemory();
+  }
+  const double bytes_read = static_cast<double>(2 * shape.num_keys * kTurnsHeads * kTurnsSize) * sizeof(float);
+  state.counters["GB"] = per_second(bytes_read * 1e-9);
+  state.counters["read_percent"] = per_second(100 * bytes_read / read_bandwidth(kTurnsBytes));
+  state.counters["max_error"] = problem.max_error(output);
+  state.SetLabel(std::string(plan.path()));
+}
+
 }  // namespace
 
 void register_length_benchmarks() {
+  for (const std::int64_t length : {128, 1024}) {
+    const std::int64_t turns = kTurnsBytes / (2 * length * kTurnsHeads * kTurnsSize * std::int64_t{sizeof(float)});
+    const SharedProblem problem = shared_problem([=] {
+      return dot_problem({turns, kTurnsHeads, kTurnsHeads, 1, length, kTurnsSize});
+    });
+    for (const Target& target : Target::available()) {
+      register_case("length/decode_n" + std::to_string(length) + "_turns", target.name(), [=](benchmark::State& state) {
+        run_in_turns(state, problem(), target);
+      })->Unit(benchmark::kMicrosecond);
+    }
+  }
   for (std::int64_t length = kLeast; length <= kMost; length *= 2) {
     const std::string n = "_n" + std::to_string(length);
     const SharedProblem dot = shared_problem([=] { return dot_problem({1, 1, 1, length, length, 64}); });
