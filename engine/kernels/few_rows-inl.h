@@ -40,12 +40,12 @@ namespace simd = attend::HWY_NAMESPACE;
 // 32 MB of L3, us of dot/b8_h32_kv8_m1_n1024_d128, dot/b1_h32_kv8_m1_n4096_d128, length/decode_n4096 and _n1024:
 //     EPYC (Zen 5)  into L1 once                   2460   880   765   111
 //                   again half way                 1600   710   710   126
-//     EPYC (Zen 4)  into L2 once                   3650  1500  1300   175
-//                   thrice, once after the terms   2650  1150   970   194
-//                   and, half way, into L1         3180  1300   960   180
-//                   into L1 once                   5150  1900  1860   158
-// Twice in a row into L2: 2970, 1250, 1020. A second time half way, four times (no better) and five (worse) were other
-// losers. AVX2 asking four times into L1 lost a seventh from L3 on Zen 5. Alone: few_rows/decode_bnhd_r4_n4096_d128_*.
+//     EPYC (Zen 4)  into L2 once                   3620  1410  1160   175
+//                   thrice, once after the terms   2570  1120   940   192
+//                   and, half way, into L1         3200  1300   950   169
+//                   into L1 once                   5470  1920  1510   151
+// Twice in a row into L2, a second time half way, four times (no better) and five (worse) were other losers. AVX2
+// asking four times into L1 lost a seventh from L3 on Zen 5. Alone: few_rows/decode_bhnd_r4_n4096_d128_*.
 template <Ask kAsk>
 HWY_INLINE void AskFor(const float* p, const LaterRows& later) {
   constexpr bool kThenL1 = kAsk == Ask::kIntoL2ThenL1;

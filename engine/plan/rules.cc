@@ -223,10 +223,10 @@ void choose_lanes(PlanImpl& plan) {
 void choose_decoding(PlanImpl& plan) {
   // Zen 5 wants rows in L1 wherever they come from (few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2,
   // without _l1, 920), those from memory asked for again. Zen 4 wants them straight in L1 from caches only, and whether
-  // they are there a run cannot know: a model's other layers may have passed since. Runs over 1 and 8 MB on AVX3, us
-  // alone and in turns with others, as length/decode_n128_turns and _n1024_turns: by way of L2 into L1 27 and 44, 212
-  // and 314; into L1 27 and 67, 214 and 541; three times into L2 36 and 53, 293 and 411. Runs over more than 3/4 of L3:
-  // three times into L2 (AskFor in few_rows-inl.h). Older CPUs of AMD are not measured.
+  // they are there a run cannot know: a model's other layers may have passed since. AVX3, us of length/decode_n128 and
+  // _n128_turns, _n1024 and _n1024_turns: into L2 22 and 47, 175 and 368; three times 23 and 44, 192 and 307; once and
+  // then into L1 21 and 39, 169 and 309; straight into L1 20 and 65, 151 and 504. Runs over more than 3/4 of L3: three
+  // times into L2 (AskFor in few_rows-inl.h). Older CPUs of AMD are not measured.
   if (is_amd_cpu()) {
     plan.ask_near = has_roomy_l1() ? kernels::Ask::kIntoL1 : kernels::Ask::kIntoL2ThenL1;
     plan.ask_far = has_roomy_l1() ? kernels::Ask::kIntoL1Twice : kernels::Ask::kIntoL2Thrice;
