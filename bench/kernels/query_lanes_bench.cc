@@ -32,7 +32,7 @@ struct LanesCase {
   bool causal;
   bool ahead = false;
   std::size_t row = 512;
-  std::size_t lines_per_term = 1;
+  bool two_lines = false;
 };
 constexpr LanesCase kLanesCases[] = {
     {"q8_n8_d8", 8, 8, 8, 8, 1, false},
@@ -44,7 +44,7 @@ constexpr LanesCase kLanesCases[] = {
     {"q16_n1024_d64", 16, 1024, 64, 128, 0, false},
     {"q16_n1024_d64_l3", 16, 1024, 64, 128, 4, false},
     {"q16_n1024_d64_l3_ahead", 16, 1024, 64, 128, 4, false, true},
-    {"q16_n1024_d64_l3_ahead_by2", 16, 1024, 64, 128, 4, false, true, 512, 2},
+    {"q16_n1024_d64_l3_ahead_by2", 16, 1024, 64, 128, 4, false, true, 512, true},
     {"q8_n512_d64", 8, 512, 64, 128, 0, false},
     {"q32_n512_d64", 32, 512, 64, 128, 0, false},
     {"q48_n512_d64", 48, 512, 64, 128, 0, false},
@@ -120,7 +120,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .lane_lost = sums.data() + 2 * L,
                       .accumulators = o.data(),
                       .ahead = c.ahead ? std::span<kernels::RowsAhead>(ahead) : std::span<kernels::RowsAhead>(),
-                      .lines_per_term = c.lines_per_term});
+                      .two_lines = c.two_lines});
       }
       kernels.leave({.from = o.data(),
                      .lane_sum = sums.data() + L,

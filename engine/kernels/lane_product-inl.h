@@ -40,9 +40,9 @@ struct LaneProduct {
   const std::int32_t* lens;  // values: per row
   float* c;                  // row i at c + i * c_stride, aligned, whole vectors
   std::size_t c_stride;
-  bool add;                        // to c
-  std::span<RowsAhead> ahead;      // keys: rows to ask for meanwhile; values: as given, they come from memory
-  std::size_t lines_per_term = 1;  // of `ahead`, where 16 keys are at work
+  bool add;                    // to c
+  std::span<RowsAhead> ahead;  // keys: rows to ask for meanwhile; values: as given, they come from memory
+  bool two_lines = false;      // of `ahead` a term, where 16 keys are at work
 };
 
 // Vectors of queries that are in registers at a time, in the product with keys.
@@ -174,12 +174,14 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
     }
   } else {
     LinesAhead lines(p.ahead, b);
-    const std::size_t lines_per_term = kRows > 12 ? p.lines_per_term : 1;
     const float* next_rows = a0 + static_cast<std::ptrdiff_t>(kRows) * stride + 15;
     while (k < common) {
       const float* line = k + 16 < common ? a0 + 31 : next_rows;
       for (const std::size_t end = std::min(common, k + 16); k < end; ++k) {
-        for (std::size_t i = 0; kAhead && i < lines_per_term; ++i) lines.fetch();
+        if constexpr (kAhead) lines.fetch();
+        if constexpr (kAhead && kRows > 12) {
+          if (p.two_lines) lines.fetch();
+        }
         hwy::Prefetch(line);
         line += stride;
         step();

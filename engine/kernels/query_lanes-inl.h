@@ -160,7 +160,7 @@ void LanesStep(D d, const LanesArgs& args) {
                    .c_stride = L,
                    .add = false,
                    .ahead = args.ahead,
-                   .lines_per_term = args.lines_per_term});
+                   .two_lines = args.two_lines});
   for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
   MultiplyValues(d, {.a = args.scores,
                      .a_stride = static_cast<std::ptrdiff_t>(L),

@@ -57,7 +57,7 @@ struct LanesArgs {             // one step over some keys
   float* lane_lost;
   float* accumulators;              // aligned; row o[lane] of value_size rounded up to whole vectors, num_used of them
   std::span<RowsAhead> ahead = {};  // rows to ask for meanwhile, a line per term of the product with keys,
-  std::size_t lines_per_term = 1;   // or so many while 16 keys are at work: 32 registers, one vector of queries
+  bool two_lines = false;           // or two while 16 keys are at work: 32 registers, one vector of queries
 };
 
 struct LeaveLanesArgs {

@@ -117,9 +117,10 @@ struct PlanImpl {
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
-  // What does not touch results. dot/lanes: runs over as many bytes ask for rows ahead, so many lines a term
+  // What does not touch results. dot/lanes: runs over as many bytes ask for rows ahead, maybe by two lines a term
   // (kernels::LanesArgs). dot/decode: how rows are asked for, in runs of fewer bytes and of more.
-  std::size_t ask_ahead_bytes = 0, lines_per_term = 1;
+  std::size_t ask_ahead_bytes = 0;
+  bool asks_two_lines = false;
   kernels::Ask ask_near = kernels::Ask::kIntoL2, ask_far = kernels::Ask::kIntoL2;
   std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that

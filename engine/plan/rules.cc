@@ -211,7 +211,7 @@ std::size_t least_bytes_to_ask_for(const PlanImpl& plan) {
 
 void choose_lanes(PlanImpl& plan) {
   plan.ask_ahead_bytes = least_bytes_to_ask_for(plan);
-  plan.lines_per_term = is_amd_cpu() ? 2 : 1;  // LaneRows in kernels/lane_product-inl.h; Zen 5 is not measured
+  plan.asks_two_lines = is_amd_cpu();  // LaneRows in kernels/lane_product-inl.h; Zen 5 is not measured
   plan.group_queries = round_up(group_rows(plan), plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
   plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));

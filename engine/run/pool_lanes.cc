@@ -133,7 +133,7 @@ class Lanes {
                    .lane_lost = lost_,
                    .accumulators = accumulators_,
                    .ahead = ahead(first + count, next_count),
-                   .lines_per_term = plan_.lines_per_term});
+                   .two_lines = plan_.asks_two_lines});
   }
 
   kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {

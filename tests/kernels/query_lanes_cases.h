@@ -57,7 +57,7 @@ struct LanesProblem {
 // Row of lane i: heads * queries rows of value_size.
 inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, const LanesProblem& p, std::size_t step,
                                     bool divide = true, Guard guard = Guard::kEnd,
-                                    std::span<kernels::RowsAhead> ahead = {}, std::size_t lines_per_term = 1) {
+                                    std::span<kernels::RowsAhead> ahead = {}, bool two_lines = false) {
   const std::size_t used = p.heads * p.queries;
   const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const auto packed = hwy::AllocateAligned<float>(p.size * L);
@@ -111,7 +111,7 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
                   .lane_lost = sums.get() + 2 * L,
                   .accumulators = o.get(),
                   .ahead = ahead,
-                  .lines_per_term = lines_per_term});
+                  .two_lines = two_lines});
   }
   // Queries of all heads, backwards; what lies between the rows stays.
   const std::size_t row = p.value_size + 3;

@@ -160,10 +160,10 @@ TEST_CASE("query_lanes: two lines a term are asked for where 16 keys are at work
       const LanesProblem p(1, kernels.lanes, keys, kTerms, 8, random);
       const std::vector<float> expected = run_lanes(kernels, p, keys);
       std::size_t left[2] = {};
-      for (const std::size_t lines : {1u, 2u}) {
+      for (const bool two_lines : {false, true}) {
         RowsAhead ahead[] = {{.next = p.k.data(), .stride = 1, .num_rows = kRows, .size = 1}};
-        CHECK(run_lanes(kernels, p, keys, true, Guard::kEnd, ahead, lines) == expected);
-        left[lines - 1] = ahead[0].num_rows;
+        CHECK(run_lanes(kernels, p, keys, true, Guard::kEnd, ahead, two_lines) == expected);
+        left[two_lines ? 1 : 0] = ahead[0].num_rows;
       }
       CAPTURE(keys);
       CHECK(kRows - left[0] == kTerms);
