@@ -28,6 +28,16 @@ std::size_t system_cache_bytes(int level) {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
+bool is_amd_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
+  return __get_cpuid(0, &leaves, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx &&
+         d == signature_AMD_edx;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 int usable_cpus() {
@@ -53,12 +63,16 @@ std::size_t cache_bytes(int level) {
   return level >= 1 && level <= 3 ? bytes[static_cast<std::size_t>(level - 1)] : 0;
 }
 
-std::size_t least_far_bytes(std::size_t l3_bytes) {
+std::size_t Cpu::least_far_bytes() const {
   constexpr std::size_t kLeast = std::size_t{8} << 20;
   return std::max(kLeast, l3_bytes / 4);
 }
 
-std::size_t least_far_bytes() { return least_far_bytes(cache_bytes(3)); }
+const Cpu& this_cpu() {
+  // Kept: a virtual machine may trap the question for the maker.
+  static const Cpu cpu{.is_amd = is_amd_cpu(), .l1_bytes = cache_bytes(1), .l3_bytes = cache_bytes(3)};
+  return cpu;
+}
 
 // index0, index1 ...: level "2", type "Unified", size "1024K".
 std::size_t cache_bytes_in(const std::string& directory, int level) {
@@ -74,25 +88,6 @@ std::size_t cache_bytes_in(const std::string& directory, int level) {
     std::ifstream(cache + "/size") >> size >> unit;
     return unit == 'K' ? size << 10 : unit == 'M' ? size << 20 : unit == 'G' ? size << 30 : size;
   }
-}
-
-bool is_amd_cpu() {
-#if defined(__x86_64__) || defined(__i386__)
-  static const bool amd = [] {                     // asked once: a virtual machine may trap the question
-    unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
-    return __get_cpuid(0, &leaves, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx &&
-           d == signature_AMD_edx;
-  }();
-  return amd;
-#else
-  return false;
-#endif
-}
-
-bool has_roomy_l1() {
-  constexpr std::size_t kRoomy = std::size_t{48} << 10;
-  static const bool roomy = is_amd_cpu() && cache_bytes(1) >= kRoomy;
-  return roomy;
 }
 
 }  // namespace attend

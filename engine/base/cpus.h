@@ -19,18 +19,17 @@ std::size_t cache_bytes(int level);
 // The same from a directory like Linux's cpu0/cache, read anew; 0: it says nothing of that level.
 std::size_t cache_bytes_in(const std::string& directory, int level);
 
-// Bytes from which on memory is not expected in a core's fair share of L3: of this machine's, or of one of that size, 0
-// where it is not known.
-std::size_t least_far_bytes();
-std::size_t least_far_bytes(std::size_t l3_bytes);
+// What decides how memory is asked for (plan/asking.h).
+struct Cpu {
+  bool is_amd = false;                     // whose hardware prefetchers want other help than Intel's
+  std::size_t l1_bytes = 0, l3_bytes = 0;  // cache_bytes(1) and (3)
 
-// Whether AMD made the CPU: its hardware prefetchers want other help than Intel's.
-bool is_amd_cpu();
+  // Bytes from which on memory is not expected in a core's fair share of L3.
+  std::size_t least_far_bytes() const;
+};
 
-// Whether L1 is known to have room for 16 KiB that are on their way from memory, beside what is at work: that of AMD's
-// CPUs from 48 KiB on (Zen 5). Zen 4's 32 KiB have none (choose_decoding in plan/rules.cc); Intel's of 48 KiB are not
-// measured yet.
-bool has_roomy_l1();
+// This machine's; asked once.
+const Cpu& this_cpu();
 
 }  // namespace attend
 

@@ -64,7 +64,7 @@ HWY_INLINE void AskAgain(const float* p, const LaterRows& later) {
 // length/decode_n1024 on AVX3 193 us by a branch and 157 by a constant, AVX2 161 and 151, SSE4 266 and 241.
 template <class D, class Run>
 HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
-  constexpr bool kWholeLines = hn::MaxLanes(D()) * sizeof(float) >= 64;
+  constexpr bool kWholeLines = simd::HoldsWholeLines(D());
   switch (ask) {
     case Ask::kIntoL2ThenL1:
       if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL2ThenL1>());

@@ -18,7 +18,7 @@ namespace {
 void Dots(const DotRowsArgs& args) { DotRows(hn::ScalableTag<float>(), args); }
 void Pool(const PoolRowsArgs& args) { PoolRows(hn::ScalableTag<float>(), args); }
 
-FewRowsKernels Kernels() { return {&Dots, &Pool}; }
+FewRowsKernels Kernels() { return {&Dots, &Pool, simd::HoldsWholeLines(hn::ScalableTag<float>())}; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

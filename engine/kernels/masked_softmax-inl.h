@@ -111,7 +111,7 @@ HWY_INLINE size_t LinesOf(size_t j, size_t count) { return hwy::DivCeil(j + coun
 // powers of the present row are computed, the one pass in which memory has time, and while its zeros are written.
 // masked_softmax/r4096_n1024 and _lens on AVX3, Cascade Lake, 32 MB: 3.1 -> 2.0 ms and 2.7 -> 1.7. In the pass that
 // scales instead, 2.7; into L2, 2.25; the scores alone and the output in the pass that scales, 2.6. Zen 4 is faster
-// where its own prefetchers are left alone, but for rows with lengths from memory (run/masked_softmax.cc).
+// where its own prefetchers are left alone, but for rows with lengths from memory (softmax_asking, plan/asking.cc).
 struct NextRow {
   const float* input;
   size_t len;                     // of input to ask for

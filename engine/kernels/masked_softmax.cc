@@ -22,7 +22,7 @@ void Rows(const MaskedSoftmaxArgs& args) { MaskedSoftmaxRows(hn::ScalableTag<flo
 MaskedSoftmaxKernels Kernels() {
   MaskedSoftmaxKernels kernels;
   kernels.rows = &Rows;
-  kernels.whole_lines = hn::MaxLanes(hn::ScalableTag<float>()) * sizeof(float) >= 64;
+  kernels.whole_lines = simd::HoldsWholeLines(hn::ScalableTag<float>());
   return kernels;
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "attend/plan.h"
-#include "engine/kernels/few_rows.h"
 #include "engine/kernels/kernel_set.h"
+#include "engine/plan/asking.h"
 #include "engine/plan/layer.h"
 
 namespace attend::detail {
@@ -117,12 +117,9 @@ struct PlanImpl {
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
-  // What does not touch results. dot/lanes: runs over as many bytes ask for rows ahead, maybe by two lines a term
-  // (kernels::LanesArgs). dot/decode: how rows are asked for, in runs of fewer bytes and of more.
-  std::size_t ask_ahead_bytes = 0;
-  bool asks_two_lines = false;
-  kernels::Ask ask_near = kernels::Ask::kIntoL2, ask_far = kernels::Ask::kIntoL2;
-  std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
+  LanesAsking lanes_asking;      // dot/lanes
+  DecodeAsking decode_asking;    // dot/decode
+  std::size_t chunk_keys = 0;    // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that
   // projected keys stay in its cache. 0: keys are projected beforehand, for all who pool them.
   std::size_t window_keys = 0;
@@ -136,6 +133,11 @@ struct PlanImpl {
   bool reads_rows() const { return pooling == Pooling::kLanes || pooling == Pooling::kDecode; }
   // Query heads per key-value head.
   std::int64_t group_heads() const { return num_heads / num_kv_heads; }
+  // Of the queries, keys, values and output that such a run pools, valid or not.
+  std::size_t num_bytes(std::int64_t batch, std::int64_t num_queries, std::int64_t num_keys) const {
+    const std::int64_t rows = num_heads * num_queries + num_kv_heads * num_keys;
+    return static_cast<std::size_t>(batch * rows * (score_size + head_value_size)) * sizeof(float);
+  }
   // Which tiles the path has, that others may be asked for: where queries are lanes or rows of one group, and where
   // whole rows of scores are kept, there are none.
   bool has_tile_queries() const { return !reads_rows(); }

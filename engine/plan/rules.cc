@@ -2,15 +2,14 @@
 #include "engine/plan/rules.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
 #include "engine/base/message.h"
-#include "engine/kernels/few_rows.h"
 #include "engine/kernels/tile_product.h"
+#include "engine/plan/asking.h"
 #include "engine/plan/dot_path.h"
 #include "engine/plan/profile.h"
 
@@ -201,37 +200,23 @@ void choose_sizes(PlanImpl& plan) {
   plan.score_scale = exponents ? 1.0f : kLog2E;
 }
 
-// Lanes ask for what the next step wants, and the last step of a head for what the next head begins with, where all
-// heads together are too large for a fair share of L3. Per head, AVX3 on a Cascade Lake server with 36 MB of it,
-// query_lanes/*_ahead beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66 instead
-// of 79; but 3.9 instead of 3.7 for heads that are in the core's own cache.
-std::size_t least_bytes_to_ask_for(const PlanImpl& plan) {
-  return plan.kernels->query_lanes.asks_ahead ? least_far_bytes() : std::numeric_limits<std::size_t>::max();
+// Of the largest run that the plan is for.
+std::size_t most_bytes(const PlanImpl& plan) {
+  return plan.num_bytes(plan.shape.batch, plan.shape.num_queries, plan.shape.num_keys);
 }
 
 void choose_lanes(PlanImpl& plan) {
-  plan.ask_ahead_bytes = least_bytes_to_ask_for(plan);
-  plan.asks_two_lines = is_amd_cpu();  // LaneRows in kernels/lane_product-inl.h; Zen 5 is not measured
   plan.group_queries = round_up(group_rows(plan), plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
   plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
   plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
   plan.reasons.push_back({"tiles", std::to_string(plan.group_queries) + " lanes x " + std::to_string(plan.tile_keys) +
                                        " keys, " + who_wants(plan) + "whose scores stay in L1"});
+  plan.lanes_asking = lanes_asking(this_cpu(), plan.kernels->query_lanes);
+  plan.reasons.push_back({"ahead", text_of(plan.lanes_asking, most_bytes(plan))});
 }
 
 void choose_decoding(PlanImpl& plan) {
-  // Zen 5 wants rows in L1 wherever they come from (few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2,
-  // without _l1, 920), those from memory asked for again. Zen 4 wants them straight in L1 from caches only, and whether
-  // they are there a run cannot know: a model's other layers may have passed since. AVX3, us of length/decode_n128 and
-  // _n128_turns, _n1024 and _n1024_turns: into L2 22 and 47, 175 and 368; three times 23 and 44, 192 and 307; once and
-  // then into L1 21 and 39, 169 and 309; straight into L1 20 and 65, 151 and 504. Runs over more than 3/4 of L3: three
-  // times into L2 (AskFor in few_rows-inl.h). Older CPUs of AMD are not measured.
-  if (is_amd_cpu()) {
-    plan.ask_near = has_roomy_l1() ? kernels::Ask::kIntoL1 : kernels::Ask::kIntoL2ThenL1;
-    plan.ask_far = has_roomy_l1() ? kernels::Ask::kIntoL1Twice : kernels::Ask::kIntoL2Thrice;
-  }
-  plan.ask_ahead_bytes = 3 * least_far_bytes();  // three quarters of L3: most comes from memory
   plan.group_queries = plan.tile_queries = group_rows(plan);
   const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t panel = plan.kernels->pack.panel_width;
@@ -242,6 +227,8 @@ void choose_decoding(PlanImpl& plan) {
   plan.reasons.push_back({"tiles", count_text(plan.group_queries, "row") + " x " + std::to_string(plan.tile_keys) +
                                        " keys of every head: " + std::to_string(key_bytes * plan.tile_keys / 1024) +
                                        " KiB of keys and values"});
+  plan.decode_asking = decode_asking(this_cpu(), plan.kernels->few_rows);
+  plan.reasons.push_back({"ahead", text_of(plan.decode_asking, most_bytes(plan))});
 }
 
 void choose_tiles(PlanImpl& plan) {

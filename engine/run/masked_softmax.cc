@@ -5,6 +5,7 @@
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
 #include "engine/kernels/kernel_set.h"
+#include "engine/plan/asking.h"
 #include "engine/run/bind.h"
 #include "engine/run/items.h"
 #include "engine/view/check.h"
@@ -32,21 +33,6 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
   check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1));
 }
 
-// Cascade Lake wants all (kernels/masked_softmax-inl.h). Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on
-// AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants lines where scores and output are more than a fair share of L3:
-// 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
-// too, into L2, if rows have lengths, where its prefetchers lose their way, and vectors are whole lines: _lens 1.14 ->
-// 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25,
-// and so will those whose lengths are all full. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all,
-// with _breaks, _lines and _lines_l2.
-kernels::AskAhead ask_ahead(const kernels::MaskedSoftmaxKernels& kernels, std::size_t bytes, bool has_lens) {
-  using kernels::AskAhead;
-  if (!is_amd_cpu()) return AskAhead::kAll;
-  if (bytes < least_far_bytes()) return AskAhead::kBreaks;
-  if (has_roomy_l1()) return AskAhead::kLines;
-  return has_lens && kernels.whole_lines ? AskAhead::kLinesIntoL2 : AskAhead::kBreaks;
-}
-
 }  // namespace
 
 void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens, TensorView<float> output,
@@ -60,7 +46,8 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;
 
   const std::size_t scores = static_cast<std::size_t>(input.size(0) * heads * rows * columns);
-  const kernels::AskAhead asked = ask_ahead(kernels, 2 * sizeof(float) * scores, !valid_lens.empty());
+  const kernels::AskAhead asked =
+      detail::softmax_asking(this_cpu(), kernels, 2 * sizeof(float) * scores, !valid_lens.empty());
   const auto work = [&](std::size_t item) {
     const auto number = static_cast<std::int64_t>(item);
     const std::int64_t head = number / items_per_head, m = number % items_per_head * kRowsPerItem;

@@ -40,12 +40,7 @@ struct PoolJob {
     const auto head = static_cast<std::size_t>(b * plan->num_heads + h);
     return (head * num_chunks() + chunk) * static_cast<std::size_t>(num_queries) + static_cast<std::size_t>(m);
   }
-  // Of queries, keys, values and output, valid or not.
-  std::size_t num_bytes() const {
-    const std::int64_t per_query = plan->num_heads * (plan->score_size + plan->head_value_size);
-    const std::int64_t per_key = plan->num_kv_heads * (plan->score_size + plan->head_value_size);
-    return static_cast<std::size_t>(batch * (num_queries * per_query + num_keys * per_key)) * sizeof(float);
-  }
+  std::size_t num_bytes() const { return plan->num_bytes(batch, num_queries, num_keys); }
   // Keys `begin` to limit - 1 of entry b: those of a chunk that some query sees. None: limit <= begin.
   struct KeyRange {
     std::size_t begin, limit;

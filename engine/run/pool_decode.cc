@@ -44,7 +44,7 @@ class Entry {
         num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
         group_rows_(num_queries_ * static_cast<std::size_t>(plan_.group_heads())),
         score_size_(static_cast<std::size_t>(plan_.score_size)),
-        ask_(job.num_bytes() < plan_.ask_ahead_bytes ? plan_.ask_near : plan_.ask_far),
+        ask_(plan_.decode_asking.in_run_over(job.num_bytes())),
         queries_(part<float>(worker, plan_.layout.packed_queries)),
         accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),

@@ -133,7 +133,7 @@ class Lanes {
                    .lane_lost = lost_,
                    .accumulators = accumulators_,
                    .ahead = ahead(first + count, next_count),
-                   .two_lines = plan_.asks_two_lines});
+                   .two_lines = plan_.lanes_asking.two_lines});
   }
 
   kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
@@ -227,7 +227,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   if (begin >= limit || computed == 0) return;
   ExpectedRows expected(job);
   std::span<kernels::RowsAhead> ahead;
-  if (job.num_bytes() >= plan.ask_ahead_bytes) {
+  if (job.num_bytes() >= plan.lanes_asking.least_bytes) {
     expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
     expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();

@@ -21,6 +21,12 @@ namespace attend {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Whether a vector may hold a line of memory.
+template <class D>
+constexpr bool HoldsWholeLines(D /*d*/) {
+  return hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 64;
+}
+
 // Largest lane. ReduceMax appeared after 1.0.3; our own name, because a call by Highway's would be ambiguous where it
 // exists. NaN lanes are dropped on some targets and win on others.
 template <class D, class V = hn::Vec<D>>

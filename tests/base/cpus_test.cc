@@ -43,15 +43,15 @@ TEST_CASE("cpus: this machine's caches have sizes or none, and other levels none
   CHECK(cache_bytes(4) == 0);
 }
 
-TEST_CASE("cpus: L1 is known to have room on AMD's CPUs alone, and not in 32 KiB") {
-  CHECK((!has_roomy_l1() || (is_amd_cpu() && cache_bytes(1) > 32u << 10)));
+TEST_CASE("cpus: far is what a quarter of L3 does not hold, from 8 MiB on") {
+  CHECK(Cpu{}.least_far_bytes() == 8u << 20);
+  CHECK(Cpu{.l3_bytes = 32u << 20}.least_far_bytes() == 8u << 20);
+  CHECK(Cpu{.l3_bytes = 256u << 20}.least_far_bytes() == 64u << 20);
 }
 
-TEST_CASE("cpus: far is what a quarter of L3 does not hold, from 8 MiB on") {
-  CHECK(least_far_bytes(0) == 8u << 20);
-  CHECK(least_far_bytes(32u << 20) == 8u << 20);
-  CHECK(least_far_bytes(256u << 20) == 64u << 20);
-  CHECK(least_far_bytes() == least_far_bytes(cache_bytes(3)));
+TEST_CASE("cpus: this CPU has this machine's caches") {
+  CHECK(this_cpu().l1_bytes == cache_bytes(1));
+  CHECK(this_cpu().l3_bytes == cache_bytes(3));
 }
 
 TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
@@ -61,9 +61,9 @@ TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
   for (std::string line; std::getline(cpuinfo, line);) {
     if (line.find("AuthenticAMD") != std::string::npos) listed = true;
   }
-  CHECK(is_amd_cpu() == listed);
+  CHECK(this_cpu().is_amd == listed);
 #else
-  CHECK(!is_amd_cpu());  // an emulator may list the CPU that it runs on
+  CHECK(!this_cpu().is_amd);  // an emulator may list the CPU that it runs on
 #endif
 }
 

@@ -1,0 +1,95 @@
+#include "engine/plan/asking.h"
+
+#include <limits>
+
+namespace attend::detail {
+namespace {
+
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+// Whether L1 has room for 16 KiB that are on their way from memory, beside what is at work. Zen 4's 32 KiB have none
+// (decode_asking), Zen 5's 48 have. Intel's of 48 KiB are not measured yet.
+bool has_roomy_l1(const Cpu& cpu) {
+  constexpr std::size_t kRoomy = std::size_t{48} << 10;
+  return cpu.is_amd && cpu.l1_bytes >= kRoomy;
+}
+
+std::string mib_text(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+const char* text_of(kernels::Ask ask) {
+  switch (ask) {
+    case kernels::Ask::kIntoL2:
+      return "into L2";
+    case kernels::Ask::kIntoL2Thrice:
+      return "three times into L2";
+    case kernels::Ask::kIntoL2ThenL1:
+      return "into L2 and then L1";
+    case kernels::Ask::kIntoL1:
+      return "into L1";
+    case kernels::Ask::kIntoL1Twice:
+      return "twice into L1";
+  }
+  return "";
+}
+
+}  // namespace
+
+// What the next step wants, and in the last step of a head what the next head begins with, where all heads together are
+// too large for a fair share of L3. Per head, AVX3 on a Cascade Lake server with 36 MB of it, query_lanes/*_ahead
+// beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66 instead of 79; but 3.9
+// instead of 3.7 for heads that are in the core's own cache. Two lines: LaneRows in kernels/lane_product-inl.h; Zen 5
+// is not measured.
+LanesAsking lanes_asking(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
+  return {.least_bytes = kernels.asks_ahead ? cpu.least_far_bytes() : kNever, .two_lines = cpu.is_amd};
+}
+
+// Zen 5 wants rows in L1 wherever they come from (few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2,
+// without _l1, 920), those from memory asked for again. Zen 4 wants them straight in L1 from caches only, and whether
+// they are there a run cannot know: a model's other layers may have passed since. AVX3, us of length/decode_n128 and
+// _n128_turns, _n1024 and _n1024_turns: into L2 22 and 47, 175 and 368; three times 23 and 44, 192 and 307; once and
+// then into L1 21 and 39, 169 and 309; straight into L1 20 and 65, 151 and 504. Runs over more than 3/4 of L3, most of
+// which comes from memory: three times into L2 (AskFor in kernels/few_rows-inl.h). Vectors of less than a line ask for
+// each line several times anyway. Older CPUs of AMD are not measured.
+DecodeAsking decode_asking(const Cpu& cpu, const kernels::FewRowsKernels& kernels) {
+  using kernels::Ask;
+  DecodeAsking asking{.least_far_bytes = 3 * cpu.least_far_bytes()};
+  if (!cpu.is_amd) return asking;
+  if (has_roomy_l1(cpu)) {
+    asking.near = Ask::kIntoL1;
+    asking.far = kernels.whole_lines ? Ask::kIntoL1Twice : Ask::kIntoL1;
+  } else if (kernels.whole_lines) {
+    asking.near = Ask::kIntoL2ThenL1;
+    asking.far = Ask::kIntoL2Thrice;
+  }
+  return asking;
+}
+
+// Cascade Lake wants all (kernels/masked_softmax-inl.h). Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on
+// AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants lines where scores and output are more than a fair share of L3:
+// 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
+// too, into L2, if rows have lengths, where its prefetchers lose their way, and vectors are whole lines: _lens 1.14 ->
+// 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25,
+// and so will those whose lengths are all full. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all,
+// with _breaks, _lines and _lines_l2.
+kernels::AskAhead softmax_asking(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels, std::size_t bytes,
+                                 bool has_lens) {
+  using kernels::AskAhead;
+  if (!cpu.is_amd) return AskAhead::kAll;
+  if (bytes < cpu.least_far_bytes()) return AskAhead::kBreaks;
+  if (has_roomy_l1(cpu)) return AskAhead::kLines;
+  return has_lens && kernels.whole_lines ? AskAhead::kLinesIntoL2 : AskAhead::kBreaks;
+}
+
+std::string text_of(const LanesAsking& asking, std::size_t most_bytes) {
+  if (most_bytes < asking.least_bytes) return "no rows are asked for: hardware prefetchers bring them";
+  return std::string("the next step's rows are asked for, ") + (asking.two_lines ? "two lines" : "a line") +
+         " a term, in runs over " + mib_text(asking.least_bytes) + " or more";
+}
+
+std::string text_of(const DecodeAsking& asking, std::size_t most_bytes) {
+  std::string text = std::string("later rows are asked for ") + text_of(asking.near);
+  if (asking.far == asking.near || most_bytes < asking.least_far_bytes) return text;
+  return text + "; " + text_of(asking.far) + " in runs over " + mib_text(asking.least_far_bytes) + " or more";
+}
+
+}  // namespace attend::detail
