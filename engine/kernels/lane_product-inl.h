@@ -69,24 +69,38 @@ constexpr std::size_t LaneRowsPerStep() {
 // 8: the same on Zen 5 (dot/b4_h8_m16_n1024_d64), not measured with 8 ways.
 static constexpr std::ptrdiff_t kValuesAhead = 8;
 
-// Block [first, first + inner) of the sums of rows [row, row + kRows) and kVectors vectors of columns from `column`.
-// Sums of a block begin at zero and run in the order of k whatever kRows and kVectors are. kTail: the last vector has
-// `left` columns.
-template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, class D>
-HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t column, std::size_t first,
-                         std::size_t inner, bool add) {
+// The same where what is loaded is also kept: it waits in L1 for the rows that follow.
+static constexpr std::ptrdiff_t kKeptValuesAhead = 2;
+
+// A block of terms and columns of b.
+struct LaneTerms {
+  const float* b;
+  std::ptrdiff_t stride;
+  std::size_t first, count;  // terms
+  std::size_t column;
+  bool add;     // to c
+  float* kept;  // where these vectors of b are kept as well, one term after the other; nullptr: nowhere
+};
+
+// The sums of rows [row, row + kRows) and kVectors vectors of columns over a block of terms. Sums of a block begin at
+// zero and run in the order of k whatever kRows and kVectors are. kTail: the last vector has `left` columns.
+template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, bool kKeep, class D>
+HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std::size_t row) {
   using V = hn::Vec<D>;
   static_assert(kRows <= 16 && kVectors <= 4 && kRows * kVectors <= 24);
   const std::size_t lanes = hn::Lanes(d);
   // Four rows of keys share a base, so that base + {0, 1, 2, 3} * stride needs few registers.
   const std::ptrdiff_t stride = p.a_stride, stride3 = 3 * stride;
+  const std::size_t first = terms.first, column = terms.column;
+  std::size_t inner = terms.count;
   const float* a0 = kValues ? p.a + static_cast<std::ptrdiff_t>(first) * stride + row
                             : p.a + static_cast<std::ptrdiff_t>(row) * stride + first;
   const float* a4 = kValues || kRows <= 4 ? a0 : a0 + 4 * stride;
   const float* a8 = kValues || kRows <= 8 ? a0 : a0 + 8 * stride;
   const float* a12 = kValues || kRows <= 12 ? a0 : a0 + 12 * stride;
-  const std::ptrdiff_t b_stride = p.b_stride;
-  const float* HWY_RESTRICT b = p.b + static_cast<std::ptrdiff_t>(first) * b_stride + column;
+  const std::ptrdiff_t b_stride = terms.stride;
+  const float* HWY_RESTRICT b = terms.b;
+  [[maybe_unused]] float* kept = terms.kept;
   [[maybe_unused]] const std::size_t left = kTail ? p.num_columns - column - (kVectors - 1) * lanes : lanes;
 
   const V zero = hn::Zero(d);
@@ -129,6 +143,11 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
 
   const auto step = [&]() HWY_ATTR {
     load_all();
+    if constexpr (kKeep) {
+      hn::Store(b0, d, kept);
+      hn::Store(b1, d, kept + lanes);
+      kept += 2 * lanes;
+    }
 #define ATTEND_STEP(i) \
   if constexpr (i < kRows * kVectors) c##i = hn::MulAdd(element(i), ATTEND_PICK(i), c##i);
     ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
@@ -144,7 +163,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
       };
       common = within(*least);
       inner = within(*most);
-      if (inner == 0 && add) return;
+      if (inner == 0 && terms.add) return;
     }
   }
   std::size_t k = 0;
@@ -160,7 +179,12 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
   // But 16 keys and values of equal sizes have two lines a term, and at one a term values come unasked. EPYC (Zen 4),
   // AVX3: query_lanes/q16_n1024_d64_l3_ahead 1.79 ms, by two (_by2) 1.53; dot/b4_h8_m16_n1024_d64 1.69 and 1.55. Steps
   // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
-  if constexpr (kValues) {
+  if constexpr (kKeep) {
+    for (; k < common; ++k) {
+      hwy::Prefetch(b + kKeptValuesAhead * b_stride);
+      step();
+    }
+  } else if constexpr (kValues) {
     // A loop of its own: with the distance in a register, SSE4 lost 7 % (query_lanes/q16_n512_d128).
     if (b_stride % kSetsRepeat == 0) {
       for (; k < common; ++k) {
@@ -209,7 +233,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, std::size_t row, std::size_t
 #define ATTEND_STEP(i)                                                                   \
   if constexpr (i < kRows * kVectors) {                                                  \
     float* to = p.c + (row + i / kVectors) * p.c_stride + column + i % kVectors * lanes; \
-    if (add) c##i = hn::Add(c##i, hn::Load(d, to));                                      \
+    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, to));                                \
     hn::Store(c##i, d, to);                                                              \
   }
   ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
@@ -231,21 +255,53 @@ constexpr std::size_t FewerLaneRows() {
 // All rows from `row` on, kRows at a time, what is left in fewer. 8 rows are 4 + 4, not 6 + 2: two rows are too few
 // sums in flight.
 template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, class D>
-HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, std::size_t row, std::size_t column, std::size_t first,
-                             std::size_t inner, bool add) {
-  for (; row + kRows <= p.num_rows && !(kRows == 6 && p.num_rows - row == 8); row += kRows)
-    LaneRows<kValues, kAhead, kRows, kVectors, kTail>(d, p, row, column, first, inner, add);
+HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, const LaneTerms& terms, std::size_t row) {
+  for (; row + kRows <= p.num_rows && !(kRows == 6 && p.num_rows - row == 8); row += kRows) {
+    LaneRows<kValues, kAhead, kRows, kVectors, kTail, false>(d, p, terms, row);
+  }
   if constexpr (kRows > 1) {
     constexpr std::size_t kFewer = FewerLaneRows<kRows>();
-    if (row < p.num_rows) LaneRowsFrom<kValues, kAhead, kFewer, kVectors, kTail>(d, p, row, column, first, inner, add);
+    if (row < p.num_rows) LaneRowsFrom<kValues, kAhead, kFewer, kVectors, kTail>(d, p, terms, row);
   }
+}
+
+// Values of a block and of two vectors are kept while the first rows of p are at work, side by side for the rows that
+// follow: rows of values are far apart, and few of a block's 128 stay in L1 (16 where they are 2 KiB apart).
+static constexpr bool kKeepsValues = kVectorsPerPanel == 2 && !ATTEND_TARGET_IS_EMULATED;
+
+template <std::size_t kRows, class D>
+HWY_INLINE void LaneRowsOfKept(D d, const LaneProduct& p, LaneTerms terms) {
+  constexpr std::size_t kVectors = 2, kFewer = FewerLaneRows<kRows>();
+  HWY_ALIGN float kept[kInnerBlock * kVectors * hn::MaxLanes(D())];
+  terms.kept = kept;
+  const bool fewer = p.num_rows == 2 * kFewer;
+  if (fewer) {
+    LaneRows<true, false, kFewer, kVectors, false, true>(d, p, terms, 0);
+  } else {
+    LaneRows<true, false, kRows, kVectors, false, true>(d, p, terms, 0);
+  }
+  terms.b = kept;
+  terms.stride = static_cast<std::ptrdiff_t>(kVectors * hn::Lanes(d));
+  LaneRowsFrom<true, false, kRows, kVectors, false>(d, p, terms, fewer ? kFewer : kRows);
 }
 
 template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, class D>
 HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
   for (std::size_t first = 0; first == 0 || first < p.inner; first += kInnerBlock) {
-    LaneRowsFrom<kValues, kAhead, kRows, kVectors, kTail>(d, p, 0, column, first,
-                                                          std::min(kInnerBlock, p.inner - first), p.add || first > 0);
+    const LaneTerms terms{.b = p.b + static_cast<std::ptrdiff_t>(first) * p.b_stride + column,
+                          .stride = p.b_stride,
+                          .first = first,
+                          .count = std::min(kInnerBlock, p.inner - first),
+                          .column = column,
+                          .add = p.add || first > 0,
+                          .kept = nullptr};
+    if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
+      if (p.num_rows > kRows && p.common >= first + terms.count) {
+        LaneRowsOfKept<kRows>(d, p, terms);
+        continue;
+      }
+    }
+    LaneRowsFrom<kValues, kAhead, kRows, kVectors, kTail>(d, p, terms, 0);
   }
 }
 
