@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct LanesCase {
   bool ahead = false;
   std::size_t row = 512;
   bool two_lines = false;
+  std::optional<bool> keep_values = {};  // none: as plans do
+  std::size_t off = 0;                   // of keys and values from the beginning of a line
 };
 constexpr LanesCase kLanesCases[] = {
     {"q8_n8_d8", 8, 8, 8, 8, 1, false},
@@ -46,6 +49,9 @@ constexpr LanesCase kLanesCases[] = {
     {"q16_n1024_d64_l3_ahead", 16, 1024, 64, 128, 4, false, true},
     {"q16_n1024_d64_l3_ahead_by2", 16, 1024, 64, 128, 4, false, true, 512, true},
     {"q8_n512_d64", 8, 512, 64, 128, 0, false},
+    {"q16_n1024_d64_l3_kept", 16, 1024, 64, 128, 4, false, false, 512, false, true},
+    {"q32_n256_d128_off4", 32, 256, 128, 128, 0, false, false, 512, false, true, 4},
+    {"q32_n256_d128_off4_unkept", 32, 256, 128, 128, 0, false, false, 512, false, false, 4},
     {"q32_n512_d64", 32, 512, 64, 128, 0, false},
     {"q48_n512_d64", 48, 512, 64, 128, 0, false},
     {"q64_n512_d64", 64, 512, 64, 128, 0, false},
@@ -61,8 +67,8 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
   // batches 0: one head again and again.
   const std::size_t batches = std::max<std::size_t>(c.batches, 1), heads = c.batches == 0 ? 1 : c.row / c.size;
   const std::size_t L = (c.queries + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
-  const AlignedFloats queries(batches * c.queries * c.row, 1), keys(batches * c.keys * c.row, 2);
-  const AlignedFloats values(batches * c.keys * c.row, 3), output(batches * c.queries * c.row, 4);
+  const AlignedFloats queries(batches * c.queries * c.row, 1), keys(batches * c.keys * c.row + c.off, 2);
+  const AlignedFloats values(batches * c.keys * c.row + c.off, 3), output(batches * c.queries * c.row, 4);
   const std::size_t o_row = (c.size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const AlignedFloats packed(c.size * L), scores(c.step * L), o(c.queries * o_row), sums(3 * L);
   const AlignedFloats lens_memory(L);
@@ -88,7 +94,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
           if (i < c.queries) shortest = std::min(shortest, len);
           lens[i] = i < c.queries ? static_cast<std::int32_t>(len) : 0;
         }
-        const std::size_t row = (batch * c.keys + first) * c.row + column;
+        const std::size_t row = (batch * c.keys + first) * c.row + column + c.off;
         const bool is_last = first + c.step >= c.keys;
         const std::size_t next = is_last ? (item + 1) % (batches * heads) : item;
         const std::size_t next_row = is_last ? 0 : first + c.step;
@@ -120,7 +126,8 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .lane_lost = sums.data() + 2 * L,
                       .accumulators = o.data(),
                       .ahead = c.ahead ? std::span<kernels::RowsAhead>(ahead) : std::span<kernels::RowsAhead>(),
-                      .two_lines = c.two_lines});
+                      .two_lines = c.two_lines,
+                      .keep_values = c.keep_values.value_or(c.batches <= 1 || c.ahead)});
       }
       kernels.leave({.from = o.data(),
                      .lane_sum = sums.data() + L,

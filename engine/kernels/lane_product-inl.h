@@ -43,6 +43,7 @@ struct LaneProduct {
   bool add;                    // to c
   std::span<RowsAhead> ahead;  // keys: rows to ask for meanwhile; values: as given, they come from memory
   bool two_lines = false;      // of `ahead` a term, where 16 keys are at work
+  bool keep_values = false;    // LanesArgs
 };
 
 // Vectors of queries that are in registers at a time, in the product with keys.
@@ -69,8 +70,12 @@ constexpr std::size_t LaneRowsPerStep() {
 // 8: the same on Zen 5 (dot/b4_h8_m16_n1024_d64), not measured with 8 ways.
 static constexpr std::ptrdiff_t kValuesAhead = 8;
 
-// The same where what is loaded is also kept: it waits in L1 for the rows that follow.
+// The same where what is loaded is also kept (LaneRowsOfKept). Each line is then loaded once only, and of values from
+// memory the processor no longer sees enough to bring the columns that come next by itself: they are asked for, two
+// lines further in the same row. EPYC (Zen 4), AVX2, 8 x 8192 keys of size 64: 1.33 ms, without 1.88; 12 x 4096 of size
+// 128 3.86 and 4.36 (attend plan --layer dot --shape 1,8,8192,64 --num-heads 4 --tune --target AVX2, and with 8 heads).
 static constexpr std::ptrdiff_t kKeptValuesAhead = 2;
+static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * RowsAhead::kLine;
 
 // A block of terms and columns of b.
 struct LaneTerms {
@@ -180,6 +185,13 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   // AVX3: query_lanes/q16_n1024_d64_l3_ahead 1.79 ms, by two (_by2) 1.53; dot/b4_h8_m16_n1024_d64 1.69 and 1.55. Steps
   // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
   if constexpr (kKeep) {
+    if (!p.ahead.empty()) {
+      for (; k < common; ++k) {
+        hwy::Prefetch(b + kKeptValuesAhead * b_stride);
+        __builtin_prefetch(b + kKeptColumnsAhead, 0, 2);
+        step();
+      }
+    }
     for (; k < common; ++k) {
       hwy::Prefetch(b + kKeptValuesAhead * b_stride);
       step();
@@ -266,7 +278,9 @@ HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, const LaneTerms& terms, 
 }
 
 // Values of a block and of two vectors are kept while the first rows of p are at work, side by side for the rows that
-// follow: rows of values are far apart, and few of a block's 128 stay in L1 (16 where they are 2 KiB apart).
+// follow: rows of values are far apart, and few of a block's 128 stay in L1, 16 where they are 2 KiB apart. EPYC (Zen
+// 4), AVX2, query_lanes/q32_n256_d128_off4 44 us, _unkept 54; SSE4 128 and 131. With 32 registers 12 rows meet each
+// value at a time, and there is little to win. Copying rows before they are used won half as much and lost from memory.
 static constexpr bool kKeepsValues = kVectorsPerPanel == 2 && !ATTEND_TARGET_IS_EMULATED;
 
 template <std::size_t kRows, class D>
@@ -296,7 +310,7 @@ HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
                           .add = p.add || first > 0,
                           .kept = nullptr};
     if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
-      if (p.num_rows > kRows && p.common >= first + terms.count) {
+      if (p.keep_values && p.num_rows > kRows && p.common >= first + terms.count) {
         LaneRowsOfKept<kRows>(d, p, terms);
         continue;
       }
@@ -340,9 +354,7 @@ HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
   }
 }
 
-// With 16 registers a term is half as many sums, so that asking takes twice its part: dot/b4_h8_m16_n1024_d64 1.3 as
-// long on AVX2, 1.1 on SSE4.
-static constexpr bool kLanesAskAhead = kVectorsPerPanel > 2;
+static constexpr bool kLanesAskAhead = !ATTEND_TARGET_IS_EMULATED;
 
 template <class D>
 HWY_INLINE void MultiplyKeys(D d, const LaneProduct& p) {
@@ -357,7 +369,7 @@ template <class D>
 HWY_INLINE void MultiplyValues(D d, const LaneProduct& p) {
   const std::size_t lanes = hn::Lanes(d);
   std::size_t column = 0;
-  if constexpr (kLanesAskAhead) {
+  if constexpr (kVectorsPerPanel > 2) {
     if (!p.ahead.empty()) {  // values come from memory
       for (; column + 4 * lanes <= p.num_columns; column += 4 * lanes) LaneColumns<true, false, 4, false>(d, p, column);
     }

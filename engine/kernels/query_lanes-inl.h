@@ -174,7 +174,8 @@ void LanesStep(D d, const LanesArgs& args) {
                      .c = args.accumulators,
                      .c_stride = LaneRowSize(d, args.value_size),
                      .add = !args.first,
-                     .ahead = args.ahead});
+                     .ahead = args.ahead,
+                     .keep_values = args.keep_values});
 }
 
 // rows[i] = the row of lane + i, for count lanes.

@@ -21,7 +21,8 @@ void Leave(const LeaveLanesArgs& args) { LeaveLanes(hn::ScalableTag<float>(), ar
 void LeaveWeights(const LeaveLanesArgs& args) { LeaveLaneWeights(hn::ScalableTag<float>(), args); }
 
 QueryLanesKernels Kernels() {
-  return {hn::Lanes(hn::ScalableTag<float>()), kLanesAskAhead, &Pack, &Step, &Leave, &LeaveWeights};
+  return {
+      hn::Lanes(hn::ScalableTag<float>()), kLanesAskAhead, kVectorsPerPanel > 2, &Pack, &Step, &Leave, &LeaveWeights};
 }
 
 }  // namespace

@@ -1,11 +1,7 @@
 #include "engine/plan/asking.h"
 
-#include <limits>
-
 namespace attend::detail {
 namespace {
-
-constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 // Whether L1 has room for 16 KiB that are on their way from memory, beside what is at work. Zen 4's 32 KiB have none
 // (decode_asking), Zen 5's 48 have. Intel's of 48 KiB are not measured yet.
@@ -37,10 +33,14 @@ const char* text_of(kernels::Ask ask) {
 // What the next step wants, and in the last step of a head what the next head begins with, where all heads together are
 // too large for a fair share of L3. Per head, AVX3 on a Cascade Lake server with 36 MB of it, query_lanes/*_ahead
 // beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66 instead of 79; but 3.9
-// instead of 3.7 for heads that are in the core's own cache. Two lines: LaneRows in kernels/lane_product-inl.h; Zen 5
-// is not measured.
+// instead of 3.7 for heads that are in the core's own cache. With 16 registers a term is half as many sums and asking
+// twice its part. There it took dot/b4_h8_m16_n1024_d64 1.3 times as long on AVX2, 1.1 on SSE4; on Zen 4 it is 2.82
+// -> 1.58 and 5.72 -> 4.69 ms, dot/b64_h8_m32_n32_d64 2.72 -> 1.87 and 6.22 -> 5.11. Two lines: LaneRows in
+// kernels/lane_product-inl.h. Zen 5 is not measured with either.
 LanesAsking lanes_asking(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
-  return {.least_bytes = kernels.asks_ahead ? cpu.least_far_bytes() : kNever, .two_lines = cpu.is_amd};
+  return {.least_far_bytes = cpu.least_far_bytes(),
+          .asks = kernels.asks_ahead && (kernels.has_32_registers || cpu.is_amd),
+          .two_lines = kernels.has_32_registers && cpu.is_amd};
 }
 
 // Zen 5 wants rows in L1 wherever they come from (few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2,
@@ -81,9 +81,10 @@ kernels::AskAhead softmax_asking(const Cpu& cpu, const kernels::MaskedSoftmaxKer
 }
 
 std::string text_of(const LanesAsking& asking, std::size_t most_bytes) {
-  if (most_bytes < asking.least_bytes) return "no rows are asked for: hardware prefetchers bring them";
+  if (!asking.asks || most_bytes < asking.least_far_bytes)
+    return "no rows are asked for: hardware prefetchers bring them";
   return std::string("the next step's rows are asked for, ") + (asking.two_lines ? "two lines" : "a line") +
-         " a term, in runs over " + mib_text(asking.least_bytes) + " or more";
+         " a term, in runs over " + mib_text(asking.least_far_bytes) + " or more";
 }
 
 std::string text_of(const DecodeAsking& asking, std::size_t most_bytes) {

@@ -13,10 +13,10 @@
 
 namespace attend::detail {
 
-// dot/lanes: runs over so many bytes or more ask for the rows of the next step.
+// dot/lanes: whether runs over so many bytes or more ask for the rows of the next step, and how.
 struct LanesAsking {
-  std::size_t least_bytes = 0;
-  bool two_lines = false;  // kernels::LanesArgs
+  std::size_t least_far_bytes = 0;
+  bool asks = false, two_lines = false;  // kernels::LanesArgs
 };
 LanesAsking lanes_asking(const Cpu& cpu, const kernels::QueryLanesKernels& kernels);
 

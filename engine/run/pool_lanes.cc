@@ -10,6 +10,8 @@
 namespace attend::detail {
 namespace {
 
+bool is_far(const PoolJob& job) { return job.num_bytes() >= job.plan->lanes_asking.least_far_bytes; }
+
 // The queries of one entry that share a key-value head, against all their keys or one chunk of them.
 class Lanes {
  public:
@@ -36,6 +38,7 @@ class Lanes {
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         scores_(part<float>(worker, plan_.layout.scores)),
         step_max_(part<float>(worker, plan_.layout.step_max)),
+        far_(is_far(job)),
         next_head_(next_head) {}
 
   void pool(std::size_t chunk) {
@@ -133,7 +136,8 @@ class Lanes {
                    .lane_lost = lost_,
                    .accumulators = accumulators_,
                    .ahead = ahead(first + count, next_count),
-                   .two_lines = plan_.lanes_asking.two_lines});
+                   .two_lines = plan_.lanes_asking.two_lines,
+                   .keep_values = !far_ || !next_head_.empty()});
   }
 
   kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
@@ -205,6 +209,7 @@ class Lanes {
   std::int32_t* const tile_lens_;
   float* const scores_;
   float* const step_max_;
+  const bool far_;                                 // most comes from memory
   const std::span<kernels::RowsAhead> next_head_;  // what it begins with; none: nothing is to be asked for
   std::array<kernels::RowsAhead, 2> next_step_;
 };
@@ -227,7 +232,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   if (begin >= limit || computed == 0) return;
   ExpectedRows expected(job);
   std::span<kernels::RowsAhead> ahead;
-  if (job.num_bytes() >= plan.lanes_asking.least_bytes) {
+  if (plan.lanes_asking.asks && is_far(job)) {
     expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
     expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();

@@ -54,10 +54,16 @@ struct LanesProblem {
   }
 };
 
+// What no result depends on.
+struct LanesHints {
+  std::span<kernels::RowsAhead> ahead = {};
+  bool two_lines = false;
+  bool keep_values = true;
+};
+
 // Row of lane i: heads * queries rows of value_size.
 inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, const LanesProblem& p, std::size_t step,
-                                    bool divide = true, Guard guard = Guard::kEnd,
-                                    std::span<kernels::RowsAhead> ahead = {}, bool two_lines = false) {
+                                    bool divide = true, Guard guard = Guard::kEnd, const LanesHints& hints = {}) {
   const std::size_t used = p.heads * p.queries;
   const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const auto packed = hwy::AllocateAligned<float>(p.size * L);
@@ -110,8 +116,9 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
                   .lane_sum = sums.get() + L,
                   .lane_lost = sums.get() + 2 * L,
                   .accumulators = o.get(),
-                  .ahead = ahead,
-                  .two_lines = two_lines});
+                  .ahead = hints.ahead,
+                  .two_lines = hints.two_lines,
+                  .keep_values = hints.keep_values});
   }
   // Queries of all heads, backwards; what lies between the rows stays.
   const std::size_t row = p.value_size + 3;

@@ -65,16 +65,28 @@ TEST_CASE("asking: far is three quarters of L3, 24 MiB at the least") {
   CHECK(decode_on({.is_amd = true}, true).in_run_over(24 * kMiB) == Ask::kIntoL2Thrice);
 }
 
-TEST_CASE("asking: lanes, where the kernels heed it, from a fair share of L3 on, by two lines on AMD's") {
+TEST_CASE("asking: lanes, where the kernels heed it, from a fair share of L3 on; with 16 registers, on AMD's alone") {
   kernels::QueryLanesKernels kernels{};
-  kernels.asks_ahead = true;
-  CHECK(lanes_asking(kIntel, kernels).least_bytes == 9 * kMiB);
-  CHECK(lanes_asking(kUnknown, kernels).least_bytes == 8 * kMiB);
-  CHECK_FALSE(lanes_asking(kIntel, kernels).two_lines);
-  CHECK(lanes_asking(kZen4, kernels).two_lines);
-  CHECK(lanes_asking(kZen5, kernels).two_lines);
-  kernels.asks_ahead = false;
-  CHECK(lanes_asking(kIntel, kernels).least_bytes > std::size_t{1} << 60);
+  CHECK(lanes_asking(kIntel, kernels).least_far_bytes == 9 * kMiB);
+  CHECK(lanes_asking(kUnknown, kernels).least_far_bytes == 8 * kMiB);
+  const struct {
+    const char* name;
+    Cpu cpu;
+    bool has_32_registers, asks, two_lines;
+  } kCases[] = {
+      {"Intel, AVX3", kIntel, true, true, false}, {"Intel, AVX2", kIntel, false, false, false},
+      {"not known", kUnknown, true, true, false}, {"Zen 4, AVX3", kZen4, true, true, true},
+      {"Zen 4, AVX2", kZen4, false, true, false}, {"Zen 5, AVX3", kZen5, true, true, true},
+  };
+  for (const auto& c : kCases) {
+    CAPTURE(c.name);
+    kernels.has_32_registers = c.has_32_registers;
+    for (const bool heeds : {false, true}) {
+      kernels.asks_ahead = heeds;
+      CHECK(lanes_asking(c.cpu, kernels).asks == (heeds && c.asks));
+      CHECK(lanes_asking(c.cpu, kernels).two_lines == c.two_lines);
+    }
+  }
 }
 
 TEST_CASE("asking: softmax by maker, bytes, lengths and lines") {
@@ -122,11 +134,13 @@ TEST_CASE("asking: words, for as many bytes as may be asked for") {
   CHECK(text_of(decode_on(kZen4, true), 24 * kMiB) == near + "; three times into L2 in runs over 24 MiB or more");
   CHECK(text_of(decode_on(kIntel, true), kMiB << 10) == "later rows are asked for into L2");
   CHECK(missing_parts(text_of(decode_on(kZen5, true), kMiB << 10), {"into L1; ", "twice into L1"}) == "");
-  CHECK(text_of(LanesAsking{.least_bytes = 9 * kMiB}, 9 * kMiB) ==
+  CHECK(text_of(LanesAsking{.least_far_bytes = 9 * kMiB, .asks = true}, 9 * kMiB) ==
         "the next step's rows are asked for, a line a term, in runs over 9 MiB or more");
-  CHECK(missing_parts(text_of(LanesAsking{.least_bytes = 9 * kMiB, .two_lines = true}, 9 * kMiB),
+  CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB, .asks = true, .two_lines = true}, 9 * kMiB),
                       {"two lines a term"}) == "");
-  CHECK(missing_parts(text_of(LanesAsking{.least_bytes = 9 * kMiB}, 9 * kMiB - 1), {"no rows are asked for"}) == "");
+  CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB}, 9 * kMiB), {"no rows are asked for"}) == "");
+  CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB, .asks = true}, 9 * kMiB - 1),
+                      {"no rows are asked for"}) == "");
 }
 
 }  // namespace
