@@ -15,13 +15,17 @@ namespace {
 
 // The most rows that are offered to a path, preferred or not.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
-// Vectors of lanes that beat the fused tiles. Where keys and values are packed from L2 into L2, narrow ones are fewer,
-// and wide ones must be full, unless packing pads values by a fifth or more: sizes 32, 80 and 96, where panels have 64
-// columns (planner/b1_h8_m128_n64_d32, Zen 4: 94 us by lanes, 114 by tiles). Wide and full, eight are ahead there too
-// on Zen 5 (planner/b1_h8_m128_n64_d64 91 us by lanes, 106 by tiles) and by up to a tenth on Zen 4 (attend plan
-// --layer dot --shape 1,128,64,64 --num-heads 8 --tune); on Cascade Lake the two cross at six, before tiles left out
-// what no row wants.
-constexpr double kVectors = 8, kCachedNarrowVectors = 2, kFull = 0.74, kPadding = 1.2;
+// Vectors of lanes that beat the fused tiles: as many where packing keys and values is much of the tiles' time, for
+// they are few, and fewer elsewhere. Wide ones must be full there, unless values are padded by a fifth or more, sizes
+// 32, 80 and 96, where panels have 64 columns, or keys are far. Tiles against lanes, 4 heads of size 64, Zen 4: AVX3,
+// 256 queries x 16 keys 1.19, x 64 1.07; 17 queries x 256 0.81, 24 1.02, 32 1.14, 128 1.03, 256 0.99; 17 x 2048 of 8
+// heads 0.92, x 4096 1.15; AVX2, 128 x 16 1.19, x 64 1.01; 20 queries x 256 1.15, 32 1.16, 64 1.03, 96 1.02, 128 0.99,
+// of size 128 and 8 heads 32 x 512 1.26, 96 x 512 0.96; SSE4 16 x 256 1.20, 32 1.10, 64 1.04, of size 128 and 8 heads
+// 48 x 512 1.07, 64 x 512 1.00 (attend plan --layer dot --shape 1,17,256,64 --num-heads 4 --tune --target AVX3). Zen 5
+// and Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles were
+// equal before values were kept. With one lane to a vector lanes win nothing but from afar.
+constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12, kCachedRowsOfOne = 2;
+constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
 // them little, while p of the lanes is transposed and finished in a second pass. Lanes against tiles, 8 heads of size
 // 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and 1020, 32 x 256 385 and 377, of
@@ -33,9 +37,10 @@ constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB.
 constexpr double kCachedBytes = 2 * 1024 * 1024;
 // Those that the core's share of L3 does not hold either. Narrow vectors take longer for the sums across them, memory
-// or not: EPYC (Zen 4), AVX2, 5 to 10 rows against 8 MB take 1.2 to 1.6 times as long by dot/decode as by lanes, 8 rows
-// against 17 MB 0.6 to 1.1 (attend plan --layer dot --shape 1,8,4096,64 --num-heads 4 --tune --target AVX2, and with 8
-// heads). SSE4: 1.2 for 8 rows against 8 MB (planner_map/b1_h4_m8_n4096_d64).
+// or not: EPYC (Zen 4), AVX2, 8 heads, dot/decode against dot/lanes: 5 rows x 2048 of size 64 (8 MB) 1.44, 8 rows 1.63;
+// 5 rows x 4096 0.94, 8 rows 1.18, 10 rows 1.30; x 8192 0.66, 0.78 and 1.15; 6 rows x 4096 of size 128 1.00, 8
+// rows 1.11, 10 rows 1.16; x 8192 0.81, 1.00 and 1.02 (attend plan --layer dot --shape 1,8,4096,64 --num-heads 8 --tune
+// --target AVX2). SSE4: 1.2 for 8 rows against 8 MB (planner_map/b1_h4_m8_n4096_d64).
 constexpr double kWideFarBytes = 6 * 1024 * 1024, kNarrowFarBytes = 12 * 1024 * 1024;
 
 double to_double(std::int64_t n) { return static_cast<double>(n); }
@@ -69,17 +74,17 @@ double full_share(const PlanImpl& plan) {
 
 // Rows up to which sums across lanes cost less than vectors of rows: the more, the longer the rows of keys are and the
 // wider the vectors. Crossings on AVX3: 4, 6, 7 and 9 rows for sizes 32, 64, 96 and 128; on AVX2 3, and 4 for size 128;
-// on SSE4 7, where more than 4 rows take two vectors; with one lane 3. The longer keys take to arrive, the more it pays
-// to read them in the order of memory: a row more from 4 MB; from 8 MB up to 8 rows of size 64 on AVX3, 12 of size 128;
-// from 13 MB 10 rows on AVX2 and SSE4 (attend plan --layer dot --shape 1,M,256,D --num-heads 8 --tune for the sizes,
-// with more heads and keys for the bytes).
+// on SSE4 3, and 7 for size 128, where more than 4 rows take two vectors; with one lane 3. The longer keys take to
+// arrive, the more it pays to read them in the order of memory: a row more from 4 MB; from 8 MB up to 8 rows of size 64
+// on AVX3, 12 of size 128; from 13 MB 8 rows on AVX2 and SSE4 (attend plan --layer dot --shape 1,M,256,D --num-heads 8
+// --tune for the sizes, with more heads and keys for the bytes).
 double most_decode_rows(const PlanImpl& plan) {
   const double lanes = lanes_of(plan), size = to_double(plan.score_size);
   const bool wide = is_wide(plan);
   double most = wide ? std::min(2.4 + size / 17.5, 12.0) : std::clamp(size / 32, 3.0, 5.0);
-  if (lanes <= 4) most = lanes == 1 ? 3 : 7;
+  if (lanes <= 4) most = lanes == 1 ? 3 : std::clamp(size / 18, 3.0, 7.0);
   const double bytes = key_value_bytes(plan);
-  if (bytes > (wide ? kWideFarBytes : kNarrowFarBytes)) return wide ? std::max(most + 2, 8.0) : 10;
+  if (bytes > (wide ? kWideFarBytes : kNarrowFarBytes)) return wide ? std::max(most + 2, 8.0) : 8;
   return bytes > kCachedBytes ? most + 1.2 : most;
 }
 
@@ -101,17 +106,24 @@ double lanes_overwork(const PlanImpl& plan) {
   return (longest / mean + 1 + kRowsOfValues / mean) / 2;
 }
 
+// Vectors of lanes, full or not, up to which they may beat the fused tiles.
+double most_vectors(const PlanImpl& plan) {
+  if (to_double(plan.shape.num_keys) <= kFewKeys) return kVectorsForFewKeys;
+  return lanes_of(plan) == 4 ? kVectorsOfFour : kVectors;
+}
+
 bool lanes_pay(const PlanImpl& plan) {
   const double rows = group_rows(plan), lanes = lanes_of(plan);
-  double most = lanes * kVectors;
+  double most = lanes * most_vectors(plan);
   if (plan.options.attention_weights) {
     most = std::min(most, is_wide(plan) ? kWideRowsWithWeights : kNarrowRowsWithWeights);
   }
   if (rows * lanes_overwork(plan) > most) return false;
-  if (rows <= lanes || pads_values(plan) || key_value_bytes(plan) > kCachedBytes / 2) return true;
-  // Scores of 17 rows take two vectors of 16 lanes as those of 32 do: 71 us, where the fused tiles take 62; 24 rows 72
-  // and 79, 32 rows 83 and 101 (attend plan --layer dot --shape 1,17,256,256 --num-heads 4 --tune).
-  return full_share(plan) >= kFull && (is_wide(plan) || rows <= lanes * kCachedNarrowVectors);
+  const double bytes = key_value_bytes(plan);
+  if (lanes == 1) return rows <= kCachedRowsOfOne || bytes > kCachedBytes / 2;
+  const bool few_keys = to_double(plan.shape.num_keys) <= kFewKeys;
+  if (!is_wide(plan) || rows <= lanes || few_keys || pads_values(plan) || bytes > kWideFarBytes) return true;
+  return full_share(plan) >= kFull;
 }
 
 }  // namespace

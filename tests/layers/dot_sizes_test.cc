@@ -92,7 +92,7 @@ TEST_CASE("plan: few queries are read in place, many in tiles; rows of scores to
   });
 }
 
-TEST_CASE("plan: tiles take over beyond eight vectors of queries, whether values fill panels or not") {
+TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether values fill panels or not") {
   const DotAttention layer;
   for_each_target([&](const Target& target) {
     const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size) {
@@ -100,24 +100,37 @@ TEST_CASE("plan: tiles take over beyond eight vectors of queries, whether values
       return std::string(layer.plan(shape, {.target = target}).path());
     };
     const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
-    const std::int64_t most = 8 * lanes;
+    const bool wide = lanes >= 16, single = lanes == 1;
+    const std::int64_t most = (lanes == 4 ? 12 : 8) * lanes;
     for (const std::int64_t size : {32, 64, 80}) {
       CHECK(path(most, 2048, size) == "dot/lanes");
       CHECK(path(std::max<std::int64_t>(most + 1, 11), 2048, size) == "dot/fused");
     }
-    // Beyond 12 MiB, or 6 of wide vectors, keys and values are read in the order of memory, for 10 rows or 8.
-    const std::int64_t far_keys = lanes >= 16 ? 1536 : 3072, far_rows = lanes >= 16 ? 8 : 10;
-    CHECK(path(far_rows, far_keys, 64) == (lanes == 1 ? "dot/fused" : "dot/lanes"));
-    CHECK(path(far_rows, far_keys + 1, 64) == "dot/decode");
-    CHECK(path(far_rows + 1, far_keys + 1, 64) == (lanes == 1 ? "dot/fused" : "dot/lanes"));
-    // Keys and values in L2: up to two narrow vectors, or eight wide ones, which must be full unless packing pads
-    // values.
-    const bool wide = lanes >= 16;
+    // Against few keys sixteen vectors, full or not.
+    CHECK(path(16 * lanes - 1, 32, 64) == (single ? "dot/fused" : "dot/lanes"));
+    CHECK(path(16 * lanes, 32, 64) == (single ? "dot/fused" : "dot/lanes"));
+    CHECK(path(16 * lanes, 33, 64) == "dot/fused");
+    CHECK(path(16 * lanes + 1, 32, 64) == "dot/fused");
+    // Beyond 12 MiB, or 6 of wide vectors, keys and values are read in the order of memory for 8 rows, and by wide
+    // vectors that are not full.
+    const std::int64_t far_keys = wide ? 1536 : 3072;
+    CHECK(path(8, far_keys, 64) == "dot/lanes");
+    CHECK(path(8, far_keys + 1, 64) == "dot/decode");
+    CHECK(path(9, far_keys + 1, 64) == (single ? "dot/fused" : "dot/lanes"));
+    CHECK(path(lanes + 1, far_keys, 64) == (wide ? "dot/fused" : single ? "dot/decode" : "dot/lanes"));
+    if (wide) CHECK(path(lanes + 1, far_keys + 1, 64) == "dot/lanes");
+    // Keys and values in L2: as many vectors, but wide ones must be full unless packing pads values.
     const auto panel = wide ? static_cast<std::int64_t>(kernels::pack_kernels(target.id()).panel_width) : 64;
-    CHECK(path(2 * lanes, 64, panel) == (lanes == 1 ? "dot/decode" : "dot/lanes"));
-    CHECK(path(most, 64, panel) == (wide ? "dot/lanes" : "dot/fused"));
-    CHECK(path(2 * lanes + 1, 64, panel) == (lanes == 1 ? "dot/decode" : "dot/fused"));
-    CHECK(path(2 * lanes + 1, 64, panel / 2) == (wide ? "dot/lanes" : lanes == 1 ? "dot/decode" : "dot/fused"));
+    CHECK(path(2 * lanes, 64, panel) == (single ? "dot/decode" : "dot/lanes"));
+    CHECK(path(most, 64, panel) == (single ? "dot/fused" : "dot/lanes"));
+    CHECK(path(2 * lanes + 1, 64, panel) == (single ? "dot/decode" : wide ? "dot/fused" : "dot/lanes"));
+    CHECK(path(2 * lanes + 1, 64, panel / 2) == (single ? "dot/decode" : "dot/lanes"));
+    if (lanes == 4) {
+      CHECK(path(3, 64, 64) == "dot/decode");
+      CHECK(path(4, 64, 64) == "dot/lanes");
+      CHECK(path(7, 64, 128) == "dot/decode");
+      CHECK(path(8, 64, 128) == "dot/lanes");
+    }
   });
 }
 
