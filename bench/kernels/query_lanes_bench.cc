@@ -5,7 +5,9 @@
 // numbers twice as many. `_causal`: query i sees keys 0 to i. `_ahead`: asks for what the next step or head reads, as
 // the engine does where heads come from memory; what that costs where they do not is the difference to the same case
 // without, on targets that ask; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin in
-// the same set of L1.
+// the same set of L1. `_off4`: keys and values begin 4 numbers off a line, as malloc has them. `_kept`, `_unkept`:
+// values are kept side by side for later queries, or not, with 16 registers; else they are where they are near or asked
+// for.
 #include "engine/kernels/query_lanes.h"
 
 #include <algorithm>
@@ -34,7 +36,7 @@ struct LanesCase {
   bool ahead = false;
   std::size_t row = 512;
   bool two_lines = false;
-  std::optional<bool> keep_values = {};  // none: as plans do
+  std::optional<bool> keep_values = {};  // none: where near, or asked for
   std::size_t off = 0;                   // of keys and values from the beginning of a line
 };
 constexpr LanesCase kLanesCases[] = {
@@ -48,8 +50,8 @@ constexpr LanesCase kLanesCases[] = {
     {"q16_n1024_d64_l3", 16, 1024, 64, 128, 4, false},
     {"q16_n1024_d64_l3_ahead", 16, 1024, 64, 128, 4, false, true},
     {"q16_n1024_d64_l3_ahead_by2", 16, 1024, 64, 128, 4, false, true, 512, true},
-    {"q8_n512_d64", 8, 512, 64, 128, 0, false},
     {"q16_n1024_d64_l3_kept", 16, 1024, 64, 128, 4, false, false, 512, false, true},
+    {"q8_n512_d64", 8, 512, 64, 128, 0, false},
     {"q32_n256_d128_off4", 32, 256, 128, 128, 0, false, false, 512, false, true, 4},
     {"q32_n256_d128_off4_unkept", 32, 256, 128, 128, 0, false, false, 512, false, false, 4},
     {"q32_n512_d64", 32, 512, 64, 128, 0, false},

@@ -18,6 +18,7 @@
 #include "engine/kernels/few_rows.h"
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/tile_product.h"
+#include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 #include "engine/simd/transpose-inl.h"
 

@@ -72,7 +72,7 @@ struct PoolRowsArgs {
 struct FewRowsKernels {
   void (*dots)(const DotRowsArgs&);
   void (*pool)(const PoolRowsArgs&);
-  bool whole_lines;  // a vector holds a line of memory, 64 bytes
+  bool whole_lines;  // a vector may hold a line of memory, 64 bytes
 };
 
 FewRowsKernels few_rows_kernels(std::int64_t target);

@@ -17,6 +17,7 @@
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/rows_ahead.h"
 #include "engine/kernels/tile_product.h"
+#include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,7 +44,7 @@ struct LaneProduct {
   bool add;                    // to c
   std::span<RowsAhead> ahead;  // keys: rows to ask for meanwhile; values: as given, they come from memory
   bool two_lines = false;      // of `ahead` a term, where 16 keys are at work
-  bool keep_values = false;    // LanesArgs
+  bool keep_values = false;    // values: as LanesArgs has it
 };
 
 // Vectors of queries that are in registers at a time, in the product with keys.
@@ -66,16 +67,20 @@ constexpr std::size_t LaneRowsPerStep() {
 // How many rows further down values are asked for. Where rows are a multiple of 4 KiB apart it is the next one: they
 // share one set of L1, and with those that the processor runs ahead to by itself, 8 more push each other out. EPYC (Zen
 // 5, 12 ways), 8 rows, 2, 1 and none: query_lanes/q32_n1024_d128_l3_ahead_row1024 on AVX3 3050, 2850, 2910, 2880 us, on
-// SSE4 16.1, 14.8, 14.4, 15.0 ms; q16_n512_d128_row1024/AVX3 25.5, 24.7, 24.1, 25.3 us. Rows 2 KiB apart, 4 instead of
-// 8: the same on Zen 5 (dot/b4_h8_m16_n1024_d64), not measured with 8 ways.
+// SSE4, before values were kept, 16.1, 14.8, 14.4, 15.0 ms; q16_n512_d128_row1024/AVX3 25.5, 24.7, 24.1, 25.3 us. Rows
+// 2 KiB apart, 4 instead of 8: the same on Zen 5 (dot/b4_h8_m16_n1024_d64), not measured with 8 ways.
 static constexpr std::ptrdiff_t kValuesAhead = 8;
 
-// The same where what is loaded is also kept (LaneRowsOfKept). Each line is then loaded once only, and of values from
-// memory the processor no longer sees enough to bring the columns that come next by itself: they are asked for, two
-// lines further in the same row. EPYC (Zen 4), AVX2, 8 x 8192 keys of size 64: 1.33 ms, without 1.88; 12 x 4096 of size
-// 128 3.86 and 4.36 (attend plan --layer dot --shape 1,8,8192,64 --num-heads 4 --tune --target AVX2, and with 8 heads).
+// The same where what is loaded is also kept (LaneRowsOfKept). Rows of p that follow do not load these lines again, and
+// of values from memory the processor no longer sees enough to bring the columns that come next by itself: they are
+// asked for, two lines further in the same row. EPYC (Zen 4), AVX2, 8 x 8192 keys of size 64: 1.33 ms, without 1.88; 12
+// x 4096 of size 128 3.86 and 4.36 (attend plan --layer dot --shape 1,8,8192,64 --num-heads 4 --tune --target AVX2, and
+// with 8 heads).
 static constexpr std::ptrdiff_t kKeptValuesAhead = 2;
 static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * RowsAhead::kLine;
+
+// Of values: whether a block is kept side by side, or was before.
+enum class Kept { kNot, kNow, kBefore };
 
 // A block of terms and columns of b.
 struct LaneTerms {
@@ -84,15 +89,16 @@ struct LaneTerms {
   std::size_t first, count;  // terms
   std::size_t column;
   bool add;     // to c
-  float* kept;  // where these vectors of b are kept as well, one term after the other; nullptr: nowhere
+  float* kept;  // Kept::kNow: where both vectors of each term go as well, one term after the other
 };
 
 // The sums of rows [row, row + kRows) and kVectors vectors of columns over a block of terms. Sums of a block begin at
 // zero and run in the order of k whatever kRows and kVectors are. kTail: the last vector has `left` columns.
-template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, bool kKeep, class D>
+template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, Kept kKept, class D>
 HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std::size_t row) {
   using V = hn::Vec<D>;
   static_assert(kRows <= 16 && kVectors <= 4 && kRows * kVectors <= 24);
+  static_assert(kKept == Kept::kNot || (kValues && kVectors == 2 && !kTail));
   const std::size_t lanes = hn::Lanes(d);
   // Four rows of keys share a base, so that base + {0, 1, 2, 3} * stride needs few registers.
   const std::ptrdiff_t stride = p.a_stride, stride3 = 3 * stride;
@@ -148,7 +154,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
 
   const auto step = [&]() HWY_ATTR {
     load_all();
-    if constexpr (kKeep) {
+    if constexpr (kKept == Kept::kNow) {
       hn::Store(b0, d, kept);
       hn::Store(b1, d, kept + lanes);
       kept += 2 * lanes;
@@ -160,7 +166,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
     advance();
   };
   std::size_t common = inner;
-  if constexpr (kValues) {
+  if constexpr (kValues && kKept == Kept::kNot) {
     if (p.common < first + inner) {
       const auto [least, most] = std::minmax_element(p.lens + row, p.lens + row + kRows);
       const auto within = [&](std::int32_t len) {
@@ -176,15 +182,17 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   // only those that come next: rows some power of two apart share few sets and would not stay. Of keys, one line of
   // every row while the line before is at work; of values, those of kValuesAhead keys further down. Losers, times
   // relative to this with 16 queries, 1024 keys, 512 apart, rows 16 bytes off a line (as malloc has them,
-  // dot/b4_h8_m16_n1024_d64 from L3): lines of the next rows into L2 instead, 1.17; the rows of the next step into L2
-  // as well, a line per multiplication, 1.07, which is what p.ahead does where they come from memory; copying rows side
-  // by side, in bulk or while sums run, 1.1 to 1.35. Several lines of p.ahead a term, or as many while values are at
-  // work, delay what is wanted first: 1.05 to 1.2 on Cascade Lake.
+  // dot/b4_h8_m16_n1024_d64 from L3, AVX3): lines of the next rows into L2 instead, 1.17; the rows of the next step
+  // into L2 as well, a line per multiplication, 1.07, which is what p.ahead does where they come from memory; copying
+  // rows side by side, in bulk or while sums run, 1.1 to 1.35 (with 16 registers it wins: kKeepsValues). Several lines
+  // of p.ahead a term, or as many while values are at work, delay what is wanted first: 1.05 to 1.2 on Cascade Lake.
   //
   // But 16 keys and values of equal sizes have two lines a term, and at one a term values come unasked. EPYC (Zen 4),
   // AVX3: query_lanes/q16_n1024_d64_l3_ahead 1.79 ms, by two (_by2) 1.53; dot/b4_h8_m16_n1024_d64 1.69 and 1.55. Steps
   // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
-  if constexpr (kKeep) {
+  if constexpr (kKept == Kept::kBefore) {
+    for (; k < common; ++k) step();
+  } else if constexpr (kKept == Kept::kNow) {
     if (!p.ahead.empty()) {
       for (; k < common; ++k) {
         hwy::Prefetch(b + kKeptValuesAhead * b_stride);
@@ -225,7 +233,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
     }
     if constexpr (kAhead) lines.stop();
   }
-  if constexpr (kValues) {
+  if constexpr (kValues && kKept == Kept::kNot) {
     const hn::RebindToSigned<D> di;
     for (; k < inner; ++k) {
       // p is 0 where the lane does not see the value, but 0 * inf and 0 * NaN are NaN.
@@ -266,14 +274,14 @@ constexpr std::size_t FewerLaneRows() {
 
 // All rows from `row` on, kRows at a time, what is left in fewer. 8 rows are 4 + 4, not 6 + 2: two rows are too few
 // sums in flight.
-template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, class D>
+template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, Kept kKept, class D>
 HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, const LaneTerms& terms, std::size_t row) {
   for (; row + kRows <= p.num_rows && !(kRows == 6 && p.num_rows - row == 8); row += kRows) {
-    LaneRows<kValues, kAhead, kRows, kVectors, kTail, false>(d, p, terms, row);
+    LaneRows<kValues, kAhead, kRows, kVectors, kTail, kKept>(d, p, terms, row);
   }
   if constexpr (kRows > 1) {
     constexpr std::size_t kFewer = FewerLaneRows<kRows>();
-    if (row < p.num_rows) LaneRowsFrom<kValues, kAhead, kFewer, kVectors, kTail>(d, p, terms, row);
+    if (row < p.num_rows) LaneRowsFrom<kValues, kAhead, kFewer, kVectors, kTail, kKept>(d, p, terms, row);
   }
 }
 
@@ -281,22 +289,23 @@ HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, const LaneTerms& terms, 
 // follow: rows of values are far apart, and few of a block's 128 stay in L1, 16 where they are 2 KiB apart. EPYC (Zen
 // 4), AVX2, query_lanes/q32_n256_d128_off4 44 us, _unkept 54; SSE4 128 and 131. With 32 registers 12 rows meet each
 // value at a time, and there is little to win. Copying rows before they are used won half as much and lost from memory.
+// Rows that see different keys are not worth a third copy of the loops.
 static constexpr bool kKeepsValues = kVectorsPerPanel == 2 && !ATTEND_TARGET_IS_EMULATED;
 
 template <std::size_t kRows, class D>
 HWY_INLINE void LaneRowsOfKept(D d, const LaneProduct& p, LaneTerms terms) {
-  constexpr std::size_t kVectors = 2, kFewer = FewerLaneRows<kRows>();
+  if constexpr (kRows > 1) {
+    if (p.num_rows < kRows || (kRows == 6 && p.num_rows == 8)) {
+      return LaneRowsOfKept<FewerLaneRows<kRows>()>(d, p, terms);
+    }
+  }
+  constexpr std::size_t kVectors = 2;
   HWY_ALIGN float kept[kInnerBlock * kVectors * hn::MaxLanes(D())];
   terms.kept = kept;
-  const bool fewer = p.num_rows == 2 * kFewer;
-  if (fewer) {
-    LaneRows<true, false, kFewer, kVectors, false, true>(d, p, terms, 0);
-  } else {
-    LaneRows<true, false, kRows, kVectors, false, true>(d, p, terms, 0);
-  }
+  LaneRows<true, false, kRows, kVectors, false, Kept::kNow>(d, p, terms, 0);
   terms.b = kept;
   terms.stride = static_cast<std::ptrdiff_t>(kVectors * hn::Lanes(d));
-  LaneRowsFrom<true, false, kRows, kVectors, false>(d, p, terms, fewer ? kFewer : kRows);
+  LaneRowsFrom<true, false, kRows, kVectors, false, Kept::kBefore>(d, p, terms, kRows);
 }
 
 template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, class D>
@@ -310,12 +319,12 @@ HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
                           .add = p.add || first > 0,
                           .kept = nullptr};
     if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
-      if (p.keep_values && p.num_rows > kRows && p.common >= first + terms.count) {
+      if (p.keep_values && (p.num_rows > kRows || !p.ahead.empty()) && p.common >= first + terms.count) {
         LaneRowsOfKept<kRows>(d, p, terms);
         continue;
       }
     }
-    LaneRowsFrom<kValues, kAhead, kRows, kVectors, kTail>(d, p, terms, 0);
+    LaneRowsFrom<kValues, kAhead, kRows, kVectors, kTail, Kept::kNot>(d, p, terms, 0);
   }
 }
 

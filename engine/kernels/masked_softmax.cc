@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 #include "engine/kernels/for_target.h"
 #include "engine/kernels/masked_softmax-inl.h"
+#include "engine/simd/compat-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();

@@ -30,7 +30,7 @@ struct MaskedSoftmaxArgs {
 struct MaskedSoftmaxKernels {
   // Reads only the valid part of each row; writes no element beyond num_columns.
   void (*rows)(const MaskedSoftmaxArgs&);
-  bool whole_lines;  // a vector holds a line of memory, 64 bytes
+  bool whole_lines;  // a vector may hold a line of memory, 64 bytes
 };
 
 namespace reference {

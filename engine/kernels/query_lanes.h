@@ -58,8 +58,8 @@ struct LanesArgs {             // one step over some keys
   float* accumulators;              // aligned; row o[lane] of value_size rounded up to whole vectors, num_used of them
   std::span<RowsAhead> ahead = {};  // rows to ask for meanwhile, a line per term of the product with keys,
   bool two_lines = false;           // or two while 16 keys are at work: 32 registers, one vector of queries
-  // With 16 registers: values are kept side by side while the first queries meet them, for the others. Not where they
-  // come from memory and nothing is asked for ahead. No result changes.
+  // With 16 registers: values are kept side by side while the first queries meet them, for the others. Not wanted where
+  // they are far (Cpu::least_far_bytes) and nothing is asked for ahead. No result changes.
   bool keep_values = true;
 };
 
@@ -77,9 +77,9 @@ struct LeaveLanesArgs {
 };
 
 struct QueryLanesKernels {
-  std::size_t lanes;  // of a vector
-  bool asks_ahead;    // whether step heeds LanesArgs::ahead
-  bool has_32_registers;
+  std::size_t lanes;      // of a vector
+  bool asks_ahead;        // whether step heeds LanesArgs::ahead
+  bool has_32_registers;  // else a term is half as many sums, and asking twice its part
   void (*pack)(const PackLanesArgs&);
   void (*step)(const LanesArgs&);
   void (*leave)(const LeaveLanesArgs&);

@@ -1,5 +1,7 @@
 #include "engine/plan/asking.h"
 
+#include <cstdio>
+
 namespace attend::detail {
 namespace {
 
@@ -10,7 +12,11 @@ bool has_roomy_l1(const Cpu& cpu) {
   return cpu.is_amd && cpu.l1_bytes >= kRoomy;
 }
 
-std::string mib_text(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+std::string mib_text(std::size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
 
 const char* text_of(kernels::Ask ask) {
   switch (ask) {
@@ -34,9 +40,10 @@ const char* text_of(kernels::Ask ask) {
 // too large for a fair share of L3. Per head, AVX3 on a Cascade Lake server with 36 MB of it, query_lanes/*_ahead
 // beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66 instead of 79; but 3.9
 // instead of 3.7 for heads that are in the core's own cache. With 16 registers a term is half as many sums and asking
-// twice its part. There it took dot/b4_h8_m16_n1024_d64 1.3 times as long on AVX2, 1.1 on SSE4; on Zen 4 it is 2.82
-// -> 1.58 and 5.72 -> 4.69 ms, dot/b64_h8_m32_n32_d64 2.72 -> 1.87 and 6.22 -> 5.11. Two lines: LaneRows in
-// kernels/lane_product-inl.h. Zen 5 is not measured with either.
+// twice its part: dot/b4_h8_m16_n1024_d64 took 1.3 times as long by it on AVX2, 1.1 on SSE4 of Cascade Lake. On Zen 4,
+// where values are then kept as well, 1.58 instead of 2.82 and 4.69 instead of 5.72 ms; dot/b64_h8_m32_n32_d64 1.87
+// instead of 2.72 and 5.11 instead of 6.22. Two lines: LaneRows in kernels/lane_product-inl.h. Zen 5 is not measured
+// with either.
 LanesAsking lanes_asking(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
   return {.least_far_bytes = cpu.least_far_bytes(),
           .asks = kernels.asks_ahead && (kernels.has_32_registers || cpu.is_amd),
@@ -81,8 +88,8 @@ kernels::AskAhead softmax_asking(const Cpu& cpu, const kernels::MaskedSoftmaxKer
 }
 
 std::string text_of(const LanesAsking& asking, std::size_t most_bytes) {
-  if (!asking.asks || most_bytes < asking.least_far_bytes)
-    return "no rows are asked for: hardware prefetchers bring them";
+  if (!asking.asks) return "nothing is asked for: it would cost more than it brings";
+  if (!asking.asks_in_run_over(most_bytes)) return "nothing is asked for: a core's share of L3 holds it";
   return std::string("the next step's rows are asked for, ") + (asking.two_lines ? "two lines" : "a line") +
          " a term, in runs over " + mib_text(asking.least_far_bytes) + " or more";
 }

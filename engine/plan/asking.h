@@ -17,6 +17,9 @@ namespace attend::detail {
 struct LanesAsking {
   std::size_t least_far_bytes = 0;
   bool asks = false, two_lines = false;  // kernels::LanesArgs
+
+  bool asks_in_run_over(std::size_t bytes) const { return asks && bytes >= least_far_bytes; }
+  bool keeps_values_in_run_over(std::size_t bytes) const { return asks || bytes < least_far_bytes; }
 };
 LanesAsking lanes_asking(const Cpu& cpu, const kernels::QueryLanesKernels& kernels);
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -133,10 +134,14 @@ struct PlanImpl {
   bool reads_rows() const { return pooling == Pooling::kLanes || pooling == Pooling::kDecode; }
   // Query heads per key-value head.
   std::int64_t group_heads() const { return num_heads / num_kv_heads; }
-  // Of the queries, keys, values and output that such a run pools, valid or not.
+  // Of the queries, keys, values and output that such a run pools, valid or not. By double: shapes are not checked for
+  // what fits in memory yet.
   std::size_t num_bytes(std::int64_t batch, std::int64_t num_queries, std::int64_t num_keys) const {
-    const std::int64_t rows = num_heads * num_queries + num_kv_heads * num_keys;
-    return static_cast<std::size_t>(batch * rows * (score_size + head_value_size)) * sizeof(float);
+    const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+    const double rows = number(num_heads) * number(num_queries) + number(num_kv_heads) * number(num_keys);
+    const double bytes = sizeof(float) * number(batch) * rows * number(score_size + head_value_size);
+    constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
+    return bytes < static_cast<double>(kMost) ? static_cast<std::size_t>(bytes) : kMost;
   }
   // Which tiles the path has, that others may be asked for: where queries are lanes or rows of one group, and where
   // whole rows of scores are kept, there are none.

@@ -10,8 +10,6 @@
 namespace attend::detail {
 namespace {
 
-bool is_far(const PoolJob& job) { return job.num_bytes() >= job.plan->lanes_asking.least_far_bytes; }
-
 // The queries of one entry that share a key-value head, against all their keys or one chunk of them.
 class Lanes {
  public:
@@ -38,7 +36,7 @@ class Lanes {
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         scores_(part<float>(worker, plan_.layout.scores)),
         step_max_(part<float>(worker, plan_.layout.step_max)),
-        far_(is_far(job)),
+        keep_values_(plan_.lanes_asking.keeps_values_in_run_over(job.num_bytes())),
         next_head_(next_head) {}
 
   void pool(std::size_t chunk) {
@@ -137,7 +135,7 @@ class Lanes {
                    .accumulators = accumulators_,
                    .ahead = ahead(first + count, next_count),
                    .two_lines = plan_.lanes_asking.two_lines,
-                   .keep_values = !far_ || !next_head_.empty()});
+                   .keep_values = keep_values_});
   }
 
   kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
@@ -209,7 +207,7 @@ class Lanes {
   std::int32_t* const tile_lens_;
   float* const scores_;
   float* const step_max_;
-  const bool far_;                                 // most comes from memory
+  const bool keep_values_;
   const std::span<kernels::RowsAhead> next_head_;  // what it begins with; none: nothing is to be asked for
   std::array<kernels::RowsAhead, 2> next_step_;
 };
@@ -232,7 +230,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   if (begin >= limit || computed == 0) return;
   ExpectedRows expected(job);
   std::span<kernels::RowsAhead> ahead;
-  if (plan.lanes_asking.asks && is_far(job)) {
+  if (plan.lanes_asking.asks_in_run_over(job.num_bytes())) {
     expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
     expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();

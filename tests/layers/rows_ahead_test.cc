@@ -15,7 +15,7 @@ TEST_CASE("rows ahead: heads of 12 MB in all are what they are alone, on any num
   for (const Lens lens : {Lens::kNone, Lens::kPerQuery}) {
     const LayerCase c({.layer = Layer::kDotHeads,
                        .batch = 24,
-                       .num_queries = 3,
+                       .num_queries = 4,  // 8 rows per key-value head: values are kept for the second half of them
                        .num_keys = 300,
                        .size = 64,
                        .value_size = 80,

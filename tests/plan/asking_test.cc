@@ -2,12 +2,15 @@
 #include "engine/plan/asking.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
 #include "engine/kernels/kernel_set.h"
+#include "engine/plan/plan_impl.h"
 #include "tests/support/compare.h"
 #include "tests/support/run.h"
 
@@ -75,8 +78,9 @@ TEST_CASE("asking: lanes, where the kernels heed it, from a fair share of L3 on;
     bool has_32_registers, asks, two_lines;
   } kCases[] = {
       {"Intel, AVX3", kIntel, true, true, false}, {"Intel, AVX2", kIntel, false, false, false},
-      {"not known", kUnknown, true, true, false}, {"Zen 4, AVX3", kZen4, true, true, true},
-      {"Zen 4, AVX2", kZen4, false, true, false}, {"Zen 5, AVX3", kZen5, true, true, true},
+      {"not known", kUnknown, true, true, false}, {"not known, AVX2", kUnknown, false, false, false},
+      {"Zen 4, AVX3", kZen4, true, true, true},   {"Zen 4, AVX2", kZen4, false, true, false},
+      {"Zen 5, AVX3", kZen5, true, true, true},   {"Zen 5, AVX2", kZen5, false, true, false},
   };
   for (const auto& c : kCases) {
     CAPTURE(c.name);
@@ -87,6 +91,29 @@ TEST_CASE("asking: lanes, where the kernels heed it, from a fair share of L3 on;
       CHECK(lanes_asking(c.cpu, kernels).two_lines == c.two_lines);
     }
   }
+}
+
+TEST_CASE("asking: lanes keep values unless they are far and nothing is asked for") {
+  const LanesAsking asks{.least_far_bytes = 9 * kMiB, .asks = true}, asks_not{.least_far_bytes = 9 * kMiB};
+  CHECK_FALSE(asks.asks_in_run_over(9 * kMiB - 1));
+  CHECK(asks.asks_in_run_over(9 * kMiB));
+  CHECK_FALSE(asks_not.asks_in_run_over(9 * kMiB));
+  CHECK(asks.keeps_values_in_run_over(9 * kMiB - 1));
+  CHECK(asks.keeps_values_in_run_over(9 * kMiB));
+  CHECK(asks_not.keeps_values_in_run_over(9 * kMiB - 1));
+  CHECK_FALSE(asks_not.keeps_values_in_run_over(9 * kMiB));
+}
+
+TEST_CASE("asking: the bytes of a run are those of its queries, keys, values and output") {
+  detail::PlanImpl plan;
+  plan.num_heads = 6;
+  plan.num_kv_heads = 2;
+  plan.score_size = 64;
+  plan.head_value_size = 80;
+  CHECK(plan.num_bytes(3, 5, 7) == 4 * 3 * (6 * 5 + 2 * 7) * (64 + 80));
+  CHECK(plan.num_bytes(0, 5, 7) == 0);
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  CHECK(plan.num_bytes(kHuge, kHuge, 7) > std::numeric_limits<std::size_t>::max() / 4);
 }
 
 TEST_CASE("asking: softmax by maker, bytes, lengths and lines") {
@@ -122,7 +149,7 @@ TEST_CASE("asking: plans of few queries say how they ask, others do not") {
       line_of(1, 300, "dot/decode").ends_with("  " + text_of(decode_asking(this_cpu(), kernels.few_rows), bytes(301))));
   CHECK(line_of(1, 1 << 20, "dot/decode")
             .ends_with("  " + text_of(decode_asking(this_cpu(), kernels.few_rows), bytes((1 << 20) + 1))));
-  CHECK(line_of(16, 300, "dot/lanes").find("no rows are asked for") != std::string::npos);
+  CHECK(line_of(16, 300, "dot/lanes").find("nothing is asked for") != std::string::npos);
   CHECK(line_of(16, 1 << 20, "dot/lanes")
             .ends_with("  " + text_of(lanes_asking(this_cpu(), kernels.query_lanes), bytes((1 << 20) + 16))));
   CHECK(line_of(16, 300, "dot/fused") == "");
@@ -138,9 +165,11 @@ TEST_CASE("asking: words, for as many bytes as may be asked for") {
         "the next step's rows are asked for, a line a term, in runs over 9 MiB or more");
   CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB, .asks = true, .two_lines = true}, 9 * kMiB),
                       {"two lines a term"}) == "");
-  CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB}, 9 * kMiB), {"no rows are asked for"}) == "");
+  CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB}, 9 * kMiB), {"nothing is asked for"}) == "");
   CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB, .asks = true}, 9 * kMiB - 1),
-                      {"no rows are asked for"}) == "");
+                      {"nothing is asked for"}) == "");
+  CHECK(missing_parts(text_of(LanesAsking{.least_far_bytes = 9 * kMiB - 256 * 1024, .asks = true}, 9 * kMiB),
+                      {"8.75 MiB"}) == "");
 }
 
 }  // namespace
