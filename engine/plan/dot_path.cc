@@ -15,15 +15,15 @@ namespace {
 
 // The most rows that are offered to a path, preferred or not.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
-// Vectors of lanes that beat the fused tiles: as many where packing keys and values is much of the tiles' time, for
-// they are few, and fewer elsewhere. Wide ones must be full there, unless values are padded by a fifth or more, sizes
-// 32, 80 and 96, where panels have 64 columns, or keys are far. Tiles against lanes, 4 heads of size 64, Zen 4: AVX3,
-// 256 queries x 16 keys 1.19, x 64 1.07; 17 queries x 256 0.81, 24 1.02, 32 1.14, 128 1.03, 256 0.99; 17 x 2048 of 8
-// heads 0.92, x 4096 1.15; AVX2, 128 x 16 1.19, x 64 1.01; 20 queries x 256 1.15, 32 1.16, 64 1.03, 96 1.02, 128 0.99,
-// of size 128 and 8 heads 32 x 512 1.26, 96 x 512 0.96; SSE4 16 x 256 1.20, 32 1.10, 64 1.04, of size 128 and 8 heads
-// 48 x 512 1.07, 64 x 512 1.00 (attend plan --layer dot --shape 1,17,256,64 --num-heads 4 --tune --target AVX3). Zen 5
-// and Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles were
-// equal before values were kept. With one lane to a vector lanes win nothing but from afar.
+// Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed. Wide
+// ones must be full there, unless values are padded by a fifth or more, sizes 32, 80 and 96, where panels have 64
+// columns, or keys are far. Tiles against lanes, 4 heads of size 64, Zen 4: AVX3, 256 queries x 16 keys 1.19, x
+// 64 1.07; 17 queries x 256 0.81, 24 1.02, 32 1.14, 128 1.03, 256 0.99; 17 x 2048 of 8 heads 0.92, x 4096 1.15; AVX2,
+// 128 x 16 1.19, x 64 1.01; 20 queries x 256 1.15, 32 1.16, 64 1.03, 96 1.02, 128 0.99, of size 128 and 8 heads 32 x
+// 512 1.26, 96 x 512 0.96; SSE4 16 x 256 1.20, 32 1.10, 64 1.04, of size 128 and 8 heads 48 x 512 1.07, 64 x 512 1.00
+// (attend plan --layer dot --shape 1,17,256,64 --num-heads 4 --tune --target AVX3). Zen 5 and Cascade Lake agree as far
+// as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles were equal before values were kept.
+// With one lane to a vector lanes win nothing but from afar.
 constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12, kCachedRowsOfOne = 2;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
