@@ -51,6 +51,8 @@ constexpr LanesCase kLanesCases[] = {
     {"q16_n1024_d64_l3_ahead", 16, 1024, 64, 128, 4, false, true},
     {"q16_n1024_d64_l3_ahead_by2", 16, 1024, 64, 128, 4, false, true, 512, true},
     {"q16_n1024_d64_l3_kept", 16, 1024, 64, 128, 4, false, false, 512, false, true},
+    {"q5_n512_d64", 5, 512, 64, 128, 0, false},
+    {"q7_n512_d64", 7, 512, 64, 128, 0, false},
     {"q8_n512_d64", 8, 512, 64, 128, 0, false},
     {"q32_n256_d128_off4", 32, 256, 128, 128, 0, false, false, 512, false, true, 4},
     {"q32_n256_d128_off4_unkept", 32, 256, 128, 128, 0, false, false, 512, false, false, 4},

@@ -38,7 +38,7 @@ struct LaneProduct {
   std::size_t num_columns;  // keys: whole vectors
   std::size_t inner;
   std::size_t common;        // values: terms that count for every row; from there on, term k counts where lens > k
-  const std::int32_t* lens;  // values: per row
+  const std::int32_t* lens;  // values: per lane, a_stride of them, those beyond num_rows padding
   float* c;                  // row i at c + i * c_stride, aligned, whole vectors
   std::size_t c_stride;
   bool add;                    // to c
@@ -92,20 +92,15 @@ struct LaneTerms {
   float* kept;  // Kept::kNow: where both vectors of each term go as well, one term after the other
 };
 
-// So many rows of p may be missing of kRows: those of padding lanes take their place, and their sums are dropped. 5
-// rows are 6, not 4 + 1. EPYC (Zen 4), us of 4 heads of size 64, 256 keys: AVX2 3 rows 27.8 -> 21.2, 5 rows 27.7
-// -> 22.6, 9 rows 40.6 -> 36.9; AVX3 7 rows 38.2 -> 30.0, 11 rows 42.6 -> 34.8; SSE4 3 rows 40.8 -> 33.8 (attend plan
-// --layer dot
-// --shape 1,5,256,64 --num-heads 4 --tune --target AVX2).
+// So many rows of p may be missing of kRows: those of padding lanes take their place, and their sums are dropped. With
+// 16 registers 5 rows are 6, not 4 + 1, with 32 registers 7 are 8. EPYC (Zen 4), us: AVX2 3 rows 28.2 -> 20.9, 5
+// rows 27.6
+// -> 21.9, 9 rows 41.0 -> 37.3; AVX3 7 rows 38.0 -> 29.9, 11 rows 42.5 -> 34.7; SSE4 3 rows 40.8 -> 33.8 (attend plan
+// --layer dot --shape 1,5,256,64 --num-heads 4 --tune --target AVX2).
 template <std::size_t kRows>
-inline constexpr std::size_t kMostMissing = kRows >= 8  ? 2
-                                            : kRows > 2 ? 1
-                                                        : 0;
-
-// Whether the rows from `row` on are kRows at least, or nearly.
-template <std::size_t kRows>
-HWY_INLINE bool CountsAs(const LaneProduct& p, std::size_t row) {
-  return row + kRows <= p.num_rows + kMostMissing<kRows> && row + kRows <= static_cast<std::size_t>(p.a_stride);
+constexpr std::size_t MostMissingRows() {
+  if (kRows > 6) return 2;
+  return kRows > 2 ? 1 : 0;
 }
 
 // The sums of rows [row, row + kRows) and kVectors vectors of columns over a block of terms. Sums of a block begin at
@@ -267,12 +262,12 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   }
 
   const std::size_t rows = kValues ? p.num_rows - row : kRows;
-#define ATTEND_STEP(i)                                                                   \
-  if constexpr (i < kRows * kVectors) {                                                  \
-    if (i / kVectors + kMostMissing<kRows> >= kRows && i / kVectors >= rows) return;     \
-    float* to = p.c + (row + i / kVectors) * p.c_stride + column + i % kVectors * lanes; \
-    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, to));                                \
-    hn::Store(c##i, d, to);                                                              \
+#define ATTEND_STEP(i)                                                                    \
+  if constexpr (i < kRows * kVectors) {                                                   \
+    if (i / kVectors + MostMissingRows<kRows>() >= kRows && i / kVectors >= rows) return; \
+    float* to = p.c + (row + i / kVectors) * p.c_stride + column + i % kVectors * lanes;  \
+    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, to));                                 \
+    hn::Store(c##i, d, to);                                                               \
   }
   ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
 #undef ATTEND_STEP
@@ -290,18 +285,22 @@ constexpr std::size_t FewerLaneRows() {
   return kRows == 12 ? 8 : kRows == 6 ? 4 : kRows / 2;
 }
 
-// All rows from `row` on, kRows at a time, what is left in fewer, or in as many. 8 rows are 4 + 4, not 6 + 2: two rows
-// are too few sums in flight.
+// Whether kRows from `row` on are the next step. 8 rows are 4 + 4, not 6 + 2, and 7 of p as well: one row or two are
+// too few sums in flight.
+template <bool kValues, std::size_t kRows>
+HWY_INLINE bool StepFits(const LaneProduct& p, std::size_t row) {
+  if (row >= p.num_rows) return false;
+  const std::size_t left = p.num_rows - row;
+  const std::size_t lanes_left = kValues ? static_cast<std::size_t>(p.a_stride) - row : left;
+  if (kRows == 6 && (left == 8 || (left == 7 && lanes_left >= 8))) return false;
+  return kRows <= lanes_left && kRows <= left + (kValues ? MostMissingRows<kRows>() : 0);
+}
+
+// All rows from `row` on, kRows at a time, what is left in fewer.
 template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, Kept kKept, class D>
 HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, const LaneTerms& terms, std::size_t row) {
-  for (; row + kRows <= p.num_rows && !(kRows == 6 && p.num_rows - row == 8); row += kRows) {
+  for (; StepFits<kValues, kRows>(p, row); row += kRows) {
     LaneRows<kValues, kAhead, kRows, kVectors, kTail, kKept>(d, p, terms, row);
-  }
-  if constexpr (kValues && kRows > 2) {
-    if (row < p.num_rows && p.num_rows - row < kRows && CountsAs<kRows>(p, row)) {
-      LaneRows<kValues, kAhead, kRows, kVectors, kTail, kKept>(d, p, terms, row);
-      return;
-    }
   }
   if constexpr (kRows > 1) {
     constexpr std::size_t kFewer = FewerLaneRows<kRows>();
@@ -319,9 +318,7 @@ static constexpr bool kKeepsValues = kVectorsPerPanel == 2 && !ATTEND_TARGET_IS_
 template <std::size_t kRows, class D>
 HWY_INLINE void LaneRowsOfKept(D d, const LaneProduct& p, LaneTerms terms) {
   if constexpr (kRows > 1) {
-    if (!CountsAs<kRows>(p, 0) || (kRows == 6 && p.num_rows == 8)) {
-      return LaneRowsOfKept<FewerLaneRows<kRows>()>(d, p, terms);
-    }
+    if (!StepFits<true, kRows>(p, 0)) return LaneRowsOfKept<FewerLaneRows<kRows>()>(d, p, terms);
   }
   constexpr std::size_t kVectors = 2;
   HWY_ALIGN float kept[kInnerBlock * kVectors * hn::MaxLanes(D())];
@@ -343,6 +340,7 @@ HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
                           .add = p.add || first > 0,
                           .kept = nullptr};
     if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
+      // From memory also where no rows follow: it is while values are kept that the next columns are asked for.
       if (p.keep_values && (p.num_rows > kRows || !p.ahead.empty()) && p.common >= first + terms.count) {
         LaneRowsOfKept<kRows>(d, p, terms);
         continue;

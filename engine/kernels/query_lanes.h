@@ -12,7 +12,7 @@
 //
 // Lane i = g * num_queries + m belongs to query m of head g of the group that shares these keys and values. num_lanes,
 // L below, is their number rounded up to whole vectors. Lanes beyond the last query are padding: they hold queries of
-// zeros, and what becomes of them is never read.
+// zeros, and what becomes of them reaches no result.
 //
 // What becomes of a lane depends on its query, its keys and the steps they are cut into: never on the other lanes.
 #ifndef ATTEND_KERNELS_QUERY_LANES_H_

@@ -15,16 +15,16 @@ namespace {
 
 // The most rows that are offered to a path, preferred or not.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
-// Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed. Wide
-// ones must be full there, unless values are padded by a fifth or more, sizes 32, 80 and 96, where panels have 64
-// columns, or keys are far. Tiles against lanes, 4 heads of size 64, Zen 4: AVX3, 256 queries x 16 keys 1.19, x
-// 64 1.07; 17 queries x 256 0.81, 24 1.02, 32 1.14, 128 1.03, 256 0.99; 17 x 2048 of 8 heads 0.92, x 4096 1.15; AVX2,
-// 128 x 16 1.19, x 64 1.01; 20 queries x 256 1.15, 32 1.16, 64 1.03, 96 1.02, 128 0.99, of size 128 and 8 heads 32 x
-// 512 1.26, 96 x 512 0.96; SSE4 16 x 256 1.20, 32 1.10, 64 1.04, of size 128 and 8 heads 48 x 512 1.07, 64 x 512 1.00
-// (attend plan --layer dot --shape 1,17,256,64 --num-heads 4 --tune --target AVX3). Zen 5 and Cascade Lake agree as far
-// as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles were equal before values were kept.
-// With one lane to a vector lanes win nothing but from afar.
-constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12, kCachedRowsOfOne = 2;
+// Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed.
+// Against more keys wide ones must be full, unless values are padded by a fifth or more, sizes 32, 80 and 96, where
+// panels have 64 columns, or keys are far. Tiles against lanes, 4 heads of size 64, Zen 4: AVX3, 256 queries x 16 keys
+// 1.19, x 64 1.07; 17 x 16 1.15, x 256 0.81; 24 x 256 1.02, 32 1.14, 128 1.03, 256 0.99; 17 x 2048 of 8 heads 0.92, x
+// 4096 1.15; AVX2, 128 x 16 1.19, x 64 1.01; 20 queries x 256 1.15, 32 1.16, 64 1.03, 96 1.02, 128 0.99, of size 128
+// and 8 heads 32 x 512 1.26, 96 x 512 0.96; SSE4 16 x 256 1.20, 32 1.10, 64 1.04, of size 128 and 8 heads 48 x
+// 512 1.07, 64 x 512 1.00 (attend plan --layer dot --shape 1,17,256,64 --num-heads 4 --tune --target AVX3). Zen 5 and
+// Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles were equal
+// before values were kept. With one lane to a vector lanes win only from afar.
+constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
 // them little, while p of the lanes is transposed and finished in a second pass. Lanes against tiles, 8 heads of size
@@ -32,7 +32,7 @@ constexpr double kFull = 0.74, kPadding = 1.2;
 // size 128 847 and 730; SSE4 16 x 1024 2310 and 3160, 32 x 256 of size 128 2220 and 2010 (attend plan --layer dot
 // --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2).
 constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
-// Lanes from which on vectors are wide: lanes then outrun the fused tiles, which is hardly so on AVX2.
+// Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB.
 constexpr double kCachedBytes = 2 * 1024 * 1024;
@@ -47,13 +47,13 @@ double to_double(std::int64_t n) { return static_cast<double>(n); }
 
 // Query rows that share a key-value head.
 double group_rows(const PlanImpl& plan) {
-  return to_double(std::max<std::int64_t>(plan.shape.num_queries * plan.group_heads(), 1));
+  return std::max(to_double(plan.shape.num_queries) * to_double(plan.group_heads()), 1.0);
 }
 
 double lanes_of(const PlanImpl& plan) { return static_cast<double>(plan.kernels->query_lanes.lanes); }
 
 double key_value_bytes(const PlanImpl& plan) {
-  return 4 * to_double(plan.shape.batch * plan.num_kv_heads) * to_double(plan.shape.num_keys) *
+  return 4 * to_double(plan.shape.batch) * to_double(plan.num_kv_heads) * to_double(plan.shape.num_keys) *
          to_double(plan.score_size + plan.head_value_size);
 }
 
@@ -106,9 +106,14 @@ double lanes_overwork(const PlanImpl& plan) {
   return (longest / mean + 1 + kRowsOfValues / mean) / 2;
 }
 
-// Vectors of lanes, full or not, up to which they may beat the fused tiles.
+// Of masks lanes make too much even then: causal 32 x 32 above, on SSE4.
+bool has_few_keys(const PlanImpl& plan) {
+  return to_double(plan.shape.num_keys) <= kFewKeys && lanes_overwork(plan) == 1;
+}
+
+// Vectors of lanes up to which they may beat the fused tiles.
 double most_vectors(const PlanImpl& plan) {
-  if (to_double(plan.shape.num_keys) <= kFewKeys) return kVectorsForFewKeys;
+  if (has_few_keys(plan)) return kVectorsForFewKeys;
   return lanes_of(plan) == 4 ? kVectorsOfFour : kVectors;
 }
 
@@ -120,9 +125,8 @@ bool lanes_pay(const PlanImpl& plan) {
   }
   if (rows * lanes_overwork(plan) > most) return false;
   const double bytes = key_value_bytes(plan);
-  if (lanes == 1) return rows <= kCachedRowsOfOne || bytes > kCachedBytes / 2;
-  const bool few_keys = to_double(plan.shape.num_keys) <= kFewKeys;
-  if (!is_wide(plan) || rows <= lanes || few_keys || pads_values(plan) || bytes > kWideFarBytes) return true;
+  if (lanes == 1) return bytes > kCachedBytes / 2;
+  if (!is_wide(plan) || rows <= lanes || has_few_keys(plan) || pads_values(plan) || bytes > kWideFarBytes) return true;
   return full_share(plan) >= kFull;
 }
 

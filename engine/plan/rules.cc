@@ -61,7 +61,7 @@ struct Candidate {
 
 // Query rows that share a key-value head.
 std::size_t group_rows(const PlanImpl& plan) {
-  return std::max<std::size_t>(to_size(plan.shape.num_queries * plan.group_heads()), 1);
+  return std::max<std::size_t>(to_size(plan.shape.num_queries) * to_size(plan.group_heads()), 1);
 }
 
 // The paths that fit, the one the rules would take first.
@@ -312,7 +312,8 @@ void choose_projection(PlanImpl& plan) {
 
 void choose_split(PlanImpl& plan) {
   const bool decode = plan.pooling == Pooling::kDecode;
-  const std::size_t heads = std::max<std::size_t>(to_size(plan.shape.batch * (decode ? 1 : plan.num_kv_heads)), 1);
+  const std::size_t heads =
+      std::max<std::size_t>(to_size(plan.shape.batch) * (decode ? 1 : to_size(plan.num_kv_heads)), 1);
   const std::size_t wanted = kItemsPerThread * to_size(plan.options.threads);
   const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
   plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(divide_up(wanted, heads), 1, tiles);

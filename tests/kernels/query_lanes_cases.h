@@ -67,14 +67,14 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
   const std::size_t used = p.heads * p.queries;
   const std::size_t L = (used + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const auto packed = hwy::AllocateAligned<float>(p.size * L);
-  const auto scores = hwy::AllocateAligned<float>(step * L);
+  GuardedArray<float> scores(step * L, Guard::kEnd);  // whole vectors, so aligned
   const std::size_t o_row = (p.value_size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
-  const auto o = hwy::AllocateAligned<float>(used * o_row);
+  GuardedArray<float> o(used * o_row, Guard::kEnd);
   const auto sums = hwy::AllocateAligned<float>(3 * L);
-  const auto lens = hwy::AllocateAligned<std::int32_t>(L);
+  GuardedArray<std::int32_t> lens(L, Guard::kEnd);
   std::fill_n(packed.get(), p.size * L, kNaN);
-  std::fill_n(scores.get(), step * L, kNaN);
-  std::fill_n(o.get(), used * o_row, kNaN);
+  std::fill_n(scores.data(), step * L, kNaN);
+  std::fill_n(o.data(), used * o_row, kNaN);
   std::fill_n(sums.get(), 3 * L, kNaN);
   kernels.pack({.queries = p.q.data(),
                 .head_stride = static_cast<std::ptrdiff_t>(p.head_stride),
@@ -109,13 +109,13 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
                   .values_stride = static_cast<std::ptrdiff_t>(p.value_stride),
                   .num_keys = static_cast<std::size_t>(longest),
                   .shortest = static_cast<std::size_t>(shortest),
-                  .lens = lens.get(),
-                  .scores = scores.get(),
+                  .lens = lens.data(),
+                  .scores = scores.data(),
                   .first = first == 0,
                   .lane_max = sums.get(),
                   .lane_sum = sums.get() + L,
                   .lane_lost = sums.get() + 2 * L,
-                  .accumulators = o.get(),
+                  .accumulators = o.data(),
                   .ahead = hints.ahead,
                   .two_lines = hints.two_lines,
                   .keep_values = hints.keep_values});
@@ -124,7 +124,7 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
   const std::size_t row = p.value_size + 3;
   GuardedArray<float> output((used - 1) * row + p.value_size, guard);
   std::fill(output.begin(), output.end(), -77.0f);
-  kernels.leave({.from = o.get(),
+  kernels.leave({.from = o.data(),
                  .lane_sum = sums.get() + L,
                  .lane_lost = sums.get() + 2 * L,
                  .num_heads = p.heads,

@@ -53,7 +53,7 @@ TEST_CASE("query_lanes: sizes around the lanes and the registers, value size unl
     }
     // Every way to make up rows of the values' product, one vector of them and two.
     for (std::size_t n = 1; n <= 26; ++n) {
-      for (int ragged = 0; ragged < 3; ++ragged) check(1, n, 140, 3, 48, 140, ragged);
+      for (int ragged = 0; ragged < 3; ++ragged) check(1, n, 140, 3, 3 * kernels.lanes, 140, ragged);
     }
     for (int ragged = 0; ragged < 3; ++ragged) {
       check(1, 32, 32, 64, 64, 32, ragged);

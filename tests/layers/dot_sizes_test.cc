@@ -107,6 +107,7 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
       CHECK(path(std::max<std::int64_t>(most + 1, 11), 2048, size) == "dot/fused");
     }
     // Against few keys sixteen vectors, full or not.
+    if (!single) CHECK(path(lanes + 1, 32, 64) == "dot/lanes");
     CHECK(path(16 * lanes - 1, 32, 64) == (single ? "dot/fused" : "dot/lanes"));
     CHECK(path(16 * lanes, 32, 64) == (single ? "dot/fused" : "dot/lanes"));
     CHECK(path(16 * lanes, 33, 64) == "dot/fused");

@@ -286,6 +286,8 @@ TEST_CASE("contract 10: mistakes while planning") {
       {dot, [](Shape& s, PlanOptions&) { s.num_keys = std::int64_t{1} << 40; }, {"num_keys", "1099511627776"}},
       {dot, [](Shape& s, PlanOptions&) { s.batch = s.num_queries = std::int64_t{1} << 62; }, {}},
       {dot, [](Shape& s, PlanOptions&) { s.batch = std::int64_t{1} << 62, s.num_queries = 1; }, {}},
+      {dot, [](Shape& s, PlanOptions&) { s.batch = std::int64_t{1} << 62, s.num_queries = 1, s.num_heads = 8; }, {}},
+      {dot, [](Shape& s, PlanOptions&) { s.num_queries = std::int64_t{1} << 62, s.num_heads = 8; }, {}},
       {dot, [](Shape&, PlanOptions& o) { o.threads = 0; }, {"threads", "0", "1"}},
       {dot, [](Shape&, PlanOptions& o) { o.threads = -4; }, {"threads", "-4"}},
       {dot,
