@@ -73,15 +73,16 @@ double full_share(const PlanImpl& plan) {
 }
 
 // Rows up to which sums across lanes cost less than vectors of rows: the more, the longer the rows of keys are and the
-// wider the vectors. Crossings on AVX3: 4, 6, 7 and 9 rows for sizes 32, 64, 96 and 128; on AVX2 3, and 4 for size 128;
-// on SSE4 3, and 7 for size 128, where more than 4 rows take two vectors; with one lane 3. The longer keys take to
-// arrive, the more it pays to read them in the order of memory: a row more from 4 MB; from 8 MB up to 8 rows of size 64
-// on AVX3, 12 of size 128; from 13 MB 8 rows on AVX2 and SSE4 (attend plan --layer dot --shape 1,M,256,D --num-heads 8
-// --tune for the sizes, with more heads and keys for the bytes).
+// wider the vectors. Crossings on AVX3: 4, 6, 7 and 9 rows for sizes 32, 64, 96 and 128 (on Zen 4 lanes take 7 as they
+// take 8, and of sizes 96 and 128 a tenth less than dot/decode, but not 8); on AVX2 of Zen 4 2, 3, 3 and 4, where 3 of
+// size 64 are a draw; on its SSE4 3, and 7 for size 128, where more than 4 rows take two vectors; with one lane 3. The
+// longer keys take to arrive, the more it pays to read them in the order of memory: a row more from 4 MB; from 8 MB up
+// to 8 rows of size 64 on AVX3, 12 of size 128; from 13 MB 8 rows on AVX2 and SSE4 (attend plan --layer dot --shape
+// 1,M,256,D --num-heads 4 --tune for the sizes, with more heads and keys for the bytes).
 double most_decode_rows(const PlanImpl& plan) {
   const double lanes = lanes_of(plan), size = to_double(plan.score_size);
   const bool wide = is_wide(plan);
-  double most = wide ? std::min(2.4 + size / 17.5, 12.0) : std::clamp(size / 32, 3.0, 5.0);
+  double most = wide ? std::min(2.4 + size / 17.5, 12.0) : size < 48 ? 2 : std::clamp(size / 32, 3.0, 5.0);
   if (lanes <= 4) most = lanes == 1 ? 3 : std::clamp(size / 18, 3.0, 7.0);
   const double bytes = key_value_bytes(plan);
   if (bytes > (wide ? kWideFarBytes : kNarrowFarBytes)) return wide ? std::max(most + 2, 8.0) : 8;

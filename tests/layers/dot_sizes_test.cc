@@ -126,6 +126,12 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
     CHECK(path(most, 64, panel) == (single ? "dot/fused" : "dot/lanes"));
     CHECK(path(2 * lanes + 1, 64, panel) == (single ? "dot/decode" : wide ? "dot/fused" : "dot/lanes"));
     CHECK(path(2 * lanes + 1, 64, panel / 2) == (single ? "dot/decode" : "dot/lanes"));
+    if (lanes == 8) {
+      CHECK(path(2, 64, 32) == "dot/decode");
+      CHECK(path(3, 64, 32) == "dot/lanes");
+      CHECK(path(3, 64, 64) == "dot/decode");
+      CHECK(path(4, 64, 64) == "dot/lanes");
+    }
     if (lanes == 4) {
       CHECK(path(3, 64, 64) == "dot/decode");
       CHECK(path(4, 64, 64) == "dot/lanes");
