@@ -73,9 +73,10 @@ static constexpr std::ptrdiff_t kValuesAhead = 8;
 
 // The same where what is loaded is also kept (LaneRowsOfKept). Rows of p that follow do not load these lines again, and
 // of values from memory the processor no longer sees enough to bring the columns that come next by itself: they are
-// asked for, two lines further in the same row. EPYC (Zen 4), AVX2, 8 x 8192 keys of size 64: 1.33 ms, without 1.88; 12
-// x 4096 of size 128 3.86 and 4.36 (attend plan --layer dot --shape 1,8,8192,64 --num-heads 4 --tune --target AVX2, and
-// with 8 heads).
+// asked for, two lines further in the same row, beyond the head's end as well, where the next head's may be. EPYC (Zen
+// 4), AVX2, ms: 8 x 8192 keys of size 64, 4 heads, 1.33, up to the head's end alone 1.88; 12 x 4096 of size 128, 8
+// heads, 3.86 and 4.36 (attend plan --layer dot --shape 1,8,8192,64 --num-heads 4 --tune --target AVX2). From 65536
+// keys on, where the next head's turn is too far off, asking beyond it brings nothing.
 static constexpr std::ptrdiff_t kKeptValuesAhead = 2;
 static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * RowsAhead::kLine;
 
@@ -285,14 +286,14 @@ constexpr std::size_t FewerLaneRows() {
   return kRows == 12 ? 8 : kRows == 6 ? 4 : kRows / 2;
 }
 
-// Whether kRows from `row` on are the next step. 8 rows are 4 + 4, not 6 + 2, and 7 of p as well: one row or two are
-// too few sums in flight.
+// Whether kRows from `row` on are the next step. 8 rows are 4 + 4, not 6 + 2: two rows are too few sums in flight. 7 of
+// p as 4 + 4 too: 0 to 3 % won on AVX2, 2 to 3 % lost on SSE4.
 template <bool kValues, std::size_t kRows>
 HWY_INLINE bool StepFits(const LaneProduct& p, std::size_t row) {
   if (row >= p.num_rows) return false;
   const std::size_t left = p.num_rows - row;
   const std::size_t lanes_left = kValues ? static_cast<std::size_t>(p.a_stride) - row : left;
-  if (kRows == 6 && (left == 8 || (left == 7 && lanes_left >= 8))) return false;
+  if (kRows == 6 && left == 8) return false;
   return kRows <= lanes_left && kRows <= left + (kValues ? MostMissingRows<kRows>() : 0);
 }
 

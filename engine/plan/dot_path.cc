@@ -159,8 +159,8 @@ Pooling preferred_dot_path(const PlanImpl& plan) {
 
 std::string why_preferred(const PlanImpl& plan, Pooling pooling) {
   const auto count = static_cast<std::int64_t>(group_rows(plan));
-  const std::string rows = count == 1 ? "1 query row meets each key-value head"
-                                      : std::to_string(count) + " query rows share each key-value head";
+  std::string rows = count == 1 ? "1 query row meets each key-value head"
+                                : std::to_string(count) + " query rows share each key-value head";
   switch (pooling) {
     case Pooling::kDecode:
       return rows + ": reading keys and values once, in the order of memory, takes all the time";

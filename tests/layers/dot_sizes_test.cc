@@ -137,6 +137,10 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
       CHECK(path(4, 64, 64) == "dot/lanes");
       CHECK(path(7, 64, 128) == "dot/decode");
       CHECK(path(8, 64, 128) == "dot/lanes");
+      // Few keys are no reason for as many vectors where a mask leaves lanes overwork.
+      CHECK(path(32, 32, 64) == "dot/lanes");
+      const Shape square{.num_queries = 32, .num_keys = 32, .query_size = 64, .num_heads = 8};
+      CHECK(layer.plan(square, {.target = target, .causal = Causal::kTopLeft}).path() == "dot/fused");
     }
   });
 }
