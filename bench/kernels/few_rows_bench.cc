@@ -43,6 +43,7 @@ std::vector<FewRowsCase> few_rows_cases() {
   }
   using kernels::Ask;
   for (const auto& [ask, suffix] : std::vector<std::pair<Ask, std::string>>{{Ask::kIntoL2, ""},
+                                                                            {Ask::kIntoL2KeysThenL1, "_keys_l1"},
                                                                             {Ask::kIntoL2Thrice, "_thrice"},
                                                                             {Ask::kIntoL2ThenL1, "_then_l1"},
                                                                             {Ask::kIntoL1, "_l1"},

@@ -65,7 +65,7 @@ HWY_INLINE void AskAgain(const float* p, const LaterRows& later) {
 // length/decode_n1024 on AVX3 193 us by a branch and 157 by a constant, AVX2 161 and 151, SSE4 266 and 241.
 template <class D, class Run>
 HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
-  constexpr bool kWholeLines = simd::HoldsWholeLines(D());
+  constexpr bool kWholeLines = simd::HoldsWholeLines(D()), kHas32Registers = kVectorsPerPanel > 2;
   switch (ask) {
     case Ask::kIntoL2ThenL1:
       if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL2ThenL1>());
@@ -75,6 +75,9 @@ HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
       [[fallthrough]];
     case Ask::kIntoL2:
       return run(std::integral_constant<Ask, Ask::kIntoL2>());
+    case Ask::kIntoL2KeysThenL1:
+      if constexpr (kHas32Registers) return run(std::integral_constant<Ask, Ask::kIntoL2KeysThenL1>());
+      return run(std::integral_constant<Ask, Ask::kIntoL2>());
     case Ask::kIntoL1Twice:
       if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL1Twice>());
       [[fallthrough]];
@@ -82,11 +85,6 @@ HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
       return run(std::integral_constant<Ask, Ask::kIntoL1>());
   }
 }
-
-// Keys that are asked for once, into L2, are asked for again 4 rows ahead, into L1, where vectors are wide and leave
-// time for it: on Cascade Lake that was worth an eighth, on Zen 4 nothing; AVX2 lost 10 to 20 % by it there
-// (dot/b1_h32_kv8_m1_n4096_d128).
-static constexpr bool kAsksIntoL1Too = kVectorsPerPanel > 2;
 
 #if ATTEND_TRANSPOSES_IN_REGISTERS
 // Dot products are summed in lanes, four to a group: 4 groups with 32 registers, 2 with 16.
@@ -164,7 +162,7 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
     for (; k + lanes <= size; k += lanes) {
       for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
-        if constexpr (kAsksIntoL1Too && kAsk == Ask::kIntoL2) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
+        if constexpr (kAsk == Ask::kIntoL2KeysThenL1) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
         AskFor<kAsk>(keys[j] + k, args.later);
       }
       ATTEND_GROUPS

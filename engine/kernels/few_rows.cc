@@ -18,7 +18,9 @@ namespace {
 void Dots(const DotRowsArgs& args) { DotRows(hn::ScalableTag<float>(), args); }
 void Pool(const PoolRowsArgs& args) { PoolRows(hn::ScalableTag<float>(), args); }
 
-FewRowsKernels Kernels() { return {&Dots, &Pool, simd::HoldsWholeLines(hn::ScalableTag<float>())}; }
+FewRowsKernels Kernels() {
+  return {&Dots, &Pool, simd::HoldsWholeLines(hn::ScalableTag<float>()), kVectorsPerPanel > 2};
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

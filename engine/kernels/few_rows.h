@@ -27,6 +27,7 @@ inline constexpr std::size_t kPoolSum = 8;
 // take kIntoL1Twice for kIntoL1 and the others for kIntoL2 (kIntoL2ThenL1 cost AVX2 a tenth, length/decode_n*, Zen 4).
 enum class Ask {
   kIntoL2,
+  kIntoL2KeysThenL1,  // keys again 4 rows further down the same head; kIntoL2 with 16 registers
   kIntoL2Thrice,
   kIntoL2ThenL1,
   kIntoL1,
@@ -72,7 +73,8 @@ struct PoolRowsArgs {
 struct FewRowsKernels {
   void (*dots)(const DotRowsArgs&);
   void (*pool)(const PoolRowsArgs&);
-  bool whole_lines;  // a vector may hold a line of memory, 64 bytes
+  bool whole_lines;       // a vector may hold a line of memory, 64 bytes
+  bool has_32_registers;  // else keys are not asked for once more (kIntoL2KeysThenL1)
 };
 
 FewRowsKernels few_rows_kernels(std::int64_t target);

@@ -265,29 +265,20 @@ TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie any
     const std::vector<float> pooled(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
     // The next block, then far beyond either end of what is mapped.
     const std::ptrdiff_t far = std::ptrdiff_t{1} << 20;
-    for (const auto& [ask, ahead] :
-         std::vector<std::pair<kernels::Ask, std::ptrdiff_t>>{{kernels::Ask::kIntoL2, 16 * 80},
-                                                              {kernels::Ask::kIntoL2, far},
-                                                              {kernels::Ask::kIntoL2, -far},
-                                                              {kernels::Ask::kIntoL2Thrice, 16 * 80},
-                                                              {kernels::Ask::kIntoL2Thrice, far},
-                                                              {kernels::Ask::kIntoL2Thrice, -far},
-                                                              {kernels::Ask::kIntoL2ThenL1, 16 * 80},
-                                                              {kernels::Ask::kIntoL2ThenL1, far},
-                                                              {kernels::Ask::kIntoL2ThenL1, -far},
-                                                              {kernels::Ask::kIntoL1, far},
-                                                              {kernels::Ask::kIntoL1Twice, 16 * 80},
-                                                              {kernels::Ask::kIntoL1Twice, far},
-                                                              {kernels::Ask::kIntoL1Twice, -far}}) {
-      const int where = static_cast<int>(ask);
-      CAPTURE(where);
-      dots.later = pool.later = {.ask = ask, .ahead = ahead, .again = ahead / 2};
-      std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
-      dots.run(kernels, 0, 5, 0, 29);
-      CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));
-      pool.run(kernels, 0, 5);
-      for (std::size_t i = 0; i < pooled.size(); ++i) {
-        if (i % pool.o_stride < 77) CHECK(pooled[i] == pool.o[i]);
+    using kernels::Ask;
+    for (const Ask ask : {Ask::kIntoL2, Ask::kIntoL2KeysThenL1, Ask::kIntoL2Thrice, Ask::kIntoL2ThenL1, Ask::kIntoL1,
+                          Ask::kIntoL1Twice}) {
+      for (const std::ptrdiff_t ahead : {std::ptrdiff_t{16 * 80}, far, -far}) {
+        const int where = static_cast<int>(ask);
+        CAPTURE(where);
+        dots.later = pool.later = {.ask = ask, .ahead = ahead, .again = ahead / 2};
+        std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
+        dots.run(kernels, 0, 5, 0, 29);
+        CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));
+        pool.run(kernels, 0, 5);
+        for (std::size_t i = 0; i < pooled.size(); ++i) {
+          if (i % pool.o_stride < 77) CHECK(pooled[i] == pool.o[i]);
+        }
       }
     }
   });

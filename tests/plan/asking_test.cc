@@ -31,9 +31,10 @@ constexpr Cpu kUnknown{};
 constexpr Cpu kZen4{.is_amd = true, .l1_bytes = 32u << 10, .l3_bytes = 32 * kMiB};
 constexpr Cpu kZen5{.is_amd = true, .l1_bytes = 48u << 10, .l3_bytes = 32 * kMiB};
 
+// whole_lines: AVX3's kernels, or else AVX2's.
 DecodeAsking decode_on(const Cpu& cpu, bool whole_lines) {
   kernels::FewRowsKernels kernels{};
-  kernels.whole_lines = whole_lines;
+  kernels.whole_lines = kernels.has_32_registers = whole_lines;
   return decode_asking(cpu, kernels);
 }
 
@@ -44,8 +45,9 @@ TEST_CASE("asking: a decoder's rows from near and from far") {
     bool whole_lines;
     Ask near, far;
   } kCases[] = {
-      {"Intel", kIntel, true, Ask::kIntoL2, Ask::kIntoL2},
-      {"not known", kUnknown, true, Ask::kIntoL2, Ask::kIntoL2},
+      {"Intel", kIntel, true, Ask::kIntoL2KeysThenL1, Ask::kIntoL2KeysThenL1},
+      {"Intel, AVX2", kIntel, false, Ask::kIntoL2, Ask::kIntoL2},
+      {"not known", kUnknown, true, Ask::kIntoL2KeysThenL1, Ask::kIntoL2KeysThenL1},
       {"Zen 4", kZen4, true, Ask::kIntoL2ThenL1, Ask::kIntoL2Thrice},
       {"Zen 4, AVX2", kZen4, false, Ask::kIntoL2, Ask::kIntoL2},
       {"Zen 5", kZen5, true, Ask::kIntoL1, Ask::kIntoL1Twice},
@@ -159,7 +161,8 @@ TEST_CASE("asking: words, for as many bytes as may be asked for") {
   const std::string near = "later rows are asked for into L2 and then L1";
   CHECK(text_of(decode_on(kZen4, true), 24 * kMiB - 1) == near);
   CHECK(text_of(decode_on(kZen4, true), 24 * kMiB) == near + "; three times into L2 in runs over 24 MiB or more");
-  CHECK(text_of(decode_on(kIntel, true), kMiB << 10) == "later rows are asked for into L2");
+  CHECK(text_of(decode_on(kIntel, true), kMiB << 10) == "later rows are asked for into L2, keys then into L1");
+  CHECK(text_of(decode_on(kIntel, false), kMiB << 10) == "later rows are asked for into L2");
   CHECK(missing_parts(text_of(decode_on(kZen5, true), kMiB << 10), {"into L1; ", "twice into L1"}) == "");
   CHECK(text_of(LanesAsking{.least_far_bytes = 9 * kMiB, .asks = true}, 9 * kMiB) ==
         "the next step's rows are asked for, a line a term, in runs over 9 MiB or more");
