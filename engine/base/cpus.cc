@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -28,6 +29,19 @@ std::size_t system_cache_bytes(int level) {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
+constexpr double kNoQuota = std::numeric_limits<double>::infinity();
+
+// Of one control group: version 2 says "max 100000" or "200000 100000" in cpu.max; version 1 has two files, and -1 for
+// no quota.
+double quota_of(const std::string& group) {
+  double quota = 0, period = 0;
+  if (!(std::ifstream(group + "/cpu.max") >> quota >> period) &&
+      !(std::ifstream(group + "/cpu.cfs_quota_us") >> quota && std::ifstream(group + "/cpu.cfs_period_us") >> period)) {
+    return kNoQuota;
+  }
+  return quota > 0 && period > 0 ? quota / period : kNoQuota;
+}
+
 bool is_amd_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
   unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
@@ -46,16 +60,25 @@ int usable_cpus() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-// cgroup v2 says "max 100000" or "200000 100000" in cpu.max; v1 has two files, and -1 for no quota.
-double quota_cpus() {
-  std::ifstream v2("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (v2 >> quota >> period) return quota == "max" || period <= 0 ? 0 : std::stod(quota) / period;
-  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  double limit = 0;
-  if (v1_quota >> limit && v1_period >> period && limit > 0 && period > 0) return limit / period;
-  return 0;
+double quota_cpus() { return quota_cpus_in("/sys/fs/cgroup", "/proc/self/cgroup"); }
+
+// "0::/a/b" names a group of version 2, "4:cpu,cpuacct:/a/b" one of version 1.
+double quota_cpus_in(const std::string& cgroups, const std::string& membership) {
+  // A container sees its own groups at the root, whatever it is told to be a member of.
+  double least = std::min(quota_of(cgroups), quota_of(cgroups + "/cpu"));
+  std::ifstream groups(membership);
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t controllers = line.find(':'), path = line.find(':', controllers + 1);
+    if (controllers == std::string::npos || path == std::string::npos) continue;
+    const std::string names = "," + line.substr(controllers + 1, path - controllers - 1) + ",";
+    if (names != ",," && names.find(",cpu,") == std::string::npos) continue;
+    const std::string root = cgroups + (names == ",," ? "" : "/cpu");
+    for (std::string group = line.substr(path + 1); group.size() > 1; group.erase(group.rfind('/'))) {
+      if (group.front() != '/') break;
+      least = std::min(least, quota_of(root + group));
+    }
+  }
+  return least < kNoQuota ? least : 0;
 }
 
 std::size_t cache_bytes(int level) {

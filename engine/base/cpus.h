@@ -10,8 +10,12 @@ namespace attend {
 // CPUs in the affinity mask of the calling thread; where the system has no such mask, all of them.
 int usable_cpus();
 
-// CPUs' worth of time per period that the container may use, 1.5 for instance; 0 where there is no quota.
+// CPUs' worth of time per period that the process may use, 1.5 for instance: the least quota of its control group and
+// those above it, a container's or a service's. 0 where there is none.
 double quota_cpus();
+
+// The same from a directory like Linux's /sys/fs/cgroup and a file like /proc/self/cgroup.
+double quota_cpus_in(const std::string& cgroups, const std::string& membership);
 
 // Bytes of data cache of a level, 1 to 3, that a core can use; 0: not known. Asked of the system once.
 std::size_t cache_bytes(int level);

@@ -23,6 +23,58 @@ void write_cache(const TempDir& directory, int index, std::string_view level, st
   directory.write(cache + "size", size);
 }
 
+void write_in(const TempDir& directory, const std::string& group, const std::string& name, std::string_view text) {
+  std::filesystem::create_directories(directory.path(group));
+  directory.write(group + "/" + name, text);
+}
+
+TEST_CASE("cpus: the quota of a container is that of its root, in both versions") {
+  const auto quota = [](const std::string& group, const std::string& name, std::string_view text,
+                        std::string_view period = "") {
+    const TempDir directory;
+    write_in(directory, group, name, text);
+    if (!period.empty()) write_in(directory, group, "cpu.cfs_period_us", period);
+    return quota_cpus_in(directory.path(), directory.path("missing"));
+  };
+  CHECK(quota(".", "cpu.max", "150000 100000\n") == 1.5);
+  CHECK(quota(".", "cpu.max", "max 100000\n") == 0);
+  CHECK(quota(".", "cpu.max", "150000\n") == 0);
+  CHECK(quota(".", "cpu.max", "150000 0\n") == 0);
+  CHECK(quota(".", "cpu.max", "-3 100000\n") == 0);
+  CHECK(quota(".", "cpu.max", "") == 0);
+  CHECK(quota("cpu", "cpu.cfs_quota_us", "300000\n", "100000\n") == 3);
+  CHECK(quota("cpu", "cpu.cfs_quota_us", "-1\n", "100000\n") == 0);
+  CHECK(quota("cpu", "cpu.cfs_quota_us", "300000\n") == 0);
+  CHECK(quota("elsewhere", "cpu.max", "150000 100000\n") == 0);
+}
+
+TEST_CASE("cpus: the quota of a service is the least of its group and those above") {
+  const TempDir directory;
+  const auto quota = [&](std::string_view membership) {
+    directory.write("membership", membership);
+    return quota_cpus_in(directory.path("cgroup"), directory.path("membership"));
+  };
+  write_in(directory, "cgroup/system.slice", "cpu.max", "400000 100000\n");
+  write_in(directory, "cgroup/system.slice/a.service", "cpu.max", "200000 100000\n");
+  write_in(directory, "cgroup/system.slice/b.service", "cpu.max", "800000 100000\n");
+  write_in(directory, "cgroup/system.slice/c.service", "cpu.max", "max 100000\n");
+  CHECK(quota("0::/system.slice/a.service\n") == 2);
+  CHECK(quota("0::/system.slice/b.service\n") == 4);
+  CHECK(quota("0::/system.slice/c.service\n") == 4);
+  CHECK(quota("0::/system.slice/a.service/below\n") == 2);
+  CHECK(quota("0::/\n") == 0);
+  CHECK(quota("0::/user.slice\n") == 0);
+  CHECK(quota("0::/../../system.slice\n") == 0);
+  CHECK(quota("") == 0);
+  CHECK(quota("no colons\n0:one\n0::no slash\n") == 0);
+
+  write_in(directory, "cgroup/cpu/job", "cpu.cfs_quota_us", "50000\n");
+  write_in(directory, "cgroup/cpu/job", "cpu.cfs_period_us", "100000\n");
+  CHECK(quota("7:memory:/job\n4:cpu,cpuacct:/job/step\n") == 0.5);
+  CHECK(quota("4:cpuset:/job\n") == 0);
+  CHECK(quota("0::/system.slice/a.service\n4:cpu:/job\n") == 0.5);
+}
+
 TEST_CASE("cpus: caches are those of data, as the system lists them") {
   const TempDir directory;
   CHECK(cache_bytes_in(directory.path(), 1) == 0);  // nothing is listed
