@@ -307,13 +307,12 @@ class HeadGroup {
   // Weights of rows whose sums are known: their scores once more, 2^(s - m) / l.
   void return_weights(const Tile& group) {
     const auto num_keys = static_cast<std::size_t>(job_.num_keys);
-    const std::size_t longest = group.longest;
     const std::ptrdiff_t stride = job_.attention_weights.row_stride;
     for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
       const Tile tile = tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
       float* weights = job_.attention_weights.at(b_, h_, tile.m);
-      for (std::size_t first = 0; first < longest; first += plan_.tile_keys) {
-        const std::size_t columns = std::min(plan_.tile_keys, longest - first);
+      for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
+        const std::size_t columns = std::min(plan_.tile_keys, tile.longest - first);
         score(tile, first, columns, scores_, nullptr);
         kernels_.softmax_tile.weights({.scores = scores_,
                                        .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
@@ -327,7 +326,7 @@ class HeadGroup {
                                        .weights_stride = stride});
       }
       for (std::size_t r = 0; r < tile.rows; ++r) {
-        std::fill_n(weights + static_cast<std::ptrdiff_t>(r) * stride + longest, num_keys - longest, 0.0f);
+        std::fill_n(weights + static_cast<std::ptrdiff_t>(r) * stride + tile.longest, num_keys - tile.longest, 0.0f);
       }
     }
   }
