@@ -47,6 +47,7 @@ void register_threads_benchmarks() {
   const Family families[] = {{"dot_b1_h12_m512_n512_d64", dot({1, 12, 12, 512, 512, 64}), count_dot},
                              {"dot_b64_h8_m32_n32_d64", dot({64, 8, 8, 32, 32, 64}), count_dot},
                              {"dot_b8_h32_kv8_m1_n1024_d128", dot({8, 32, 8, 1, 1024, 128}), count_decode},
+                             {"dot_b1_h32_kv8_m1_n1024_d128", dot({1, 32, 8, 1, 1024, 128}), count_decode},
                              {"multi_head_b8_s128_e768_h12", multi_head, count_multi_head},
                              {"additive_b8_m64_n512_u256", additive, count_additive_case}};
   for (const Family& family : families) {

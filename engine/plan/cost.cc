@@ -91,7 +91,7 @@ double num_items(const PlanImpl& plan) {
   const std::int64_t heads = plan.pooling == Pooling::kDecode ? 1 : plan.num_kv_heads;
   const double entries = to_double(plan.shape.batch * heads) / static_cast<double>(plan.entries_per_item);
   const std::size_t chunks = plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
-  return std::max(entries, 1.0) * static_cast<double>(plan.query_ranges) * static_cast<double>(chunks);
+  return std::max(entries, 1.0) * static_cast<double>(plan.query_ranges * plan.head_ranges * chunks);
 }
 
 // Bytes/s of the smallest level that holds them all.

@@ -118,6 +118,7 @@ struct PlanImpl {
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
+  std::size_t head_ranges = 1;   // dot/decode: of the key-value heads, likewise; work items per entry and chunk
   LanesAsking lanes_asking;      // dot/lanes
   DecodeAsking decode_asking;    // dot/decode
   std::size_t chunk_keys = 0;    // few queries: keys of a work item, whose results are merged in order; 0: all of them

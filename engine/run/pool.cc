@@ -9,7 +9,7 @@ std::size_t num_pool_items(const PoolJob& job) {
   const PlanImpl& plan = *job.plan;
   if (job.num_queries == 0) return 0;
   const auto entries = static_cast<std::size_t>(job.batch);
-  if (plan.pooling == Pooling::kDecode) return entries * job.num_chunks();
+  if (plan.pooling == Pooling::kDecode) return entries * job.num_chunks() * plan.head_ranges;
   const std::size_t heads = entries * static_cast<std::size_t>(plan.num_kv_heads);
   return divide_up(heads, plan.entries_per_item) * plan.query_ranges * job.num_chunks();
 }

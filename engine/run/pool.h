@@ -53,7 +53,8 @@ struct PoolJob {
 };
 
 // Units of parallel work. tiles: a range of the queries of the heads that share one key-value head, over all its keys
-// or one chunk of them; or several small entries. lanes: the same, all queries. decode: all heads of an entry.
+// or one chunk of them; or several small entries. lanes: the same, all queries. decode: a range of the heads of an
+// entry, or all of them.
 std::size_t num_pool_items(const PoolJob& job);
 
 // Computes one item. worker: this worker's part of the workspace. tier_counts: added to, or null. False if oneDNN

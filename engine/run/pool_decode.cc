@@ -31,15 +31,22 @@ static_assert(kBlockKeys / 2 % kernels::kPoolSum == 0);
 // and 385 us, dot/b8_h32_kv8_m1_n1024_d128 4.3, 3.9, 3.8 and 3.9 ms, when they were asked for once.
 constexpr std::size_t kAheadBytes = 16 * 1024;
 
-// All heads of one entry against one chunk of its keys. Rows of scores, sums and accumulators: key-value head by
-// key-value head, query head by query head, query by query.
+// Key-value heads first to last - 1.
+struct HeadRange {
+  std::int64_t first, last;
+  std::int64_t count() const { return last - first; }
+};
+
+// Some heads of one entry, or all, against one chunk of its keys. Rows of scores, sums and accumulators: key-value head
+// by key-value head, query head by query head, query by query.
 class Entry {
  public:
-  Entry(const PoolJob& job, std::int64_t b, std::size_t begin, std::byte* worker)
+  Entry(const PoolJob& job, std::int64_t b, HeadRange heads, std::size_t begin, std::byte* worker)
       : job_(job),
         plan_(*job.plan),
         kernels_(*job.plan->kernels),
         b_(b),
+        heads_(heads),
         begin_(begin),
         num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
         group_rows_(num_queries_ * static_cast<std::size_t>(plan_.group_heads())),
@@ -61,24 +68,29 @@ class Entry {
       lens_[r] = static_cast<std::int32_t>(std::min(std::max(len, begin_), limit) - begin_);
       keys = std::max(keys, static_cast<std::size_t>(lens_[r]));
     }
-    const std::size_t rows = group_rows_ * static_cast<std::size_t>(plan_.num_kv_heads);
+    const std::size_t rows = group_rows_ * static_cast<std::size_t>(heads_.count());
+    const std::int64_t first_head = heads_.first * plan_.group_heads(), last_head = heads_.last * plan_.group_heads();
     std::fill_n(row_max_, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(row_sums_, rows * kernels_.softmax_tile.sums_stride, 0.0f);
     std::fill_n(accumulators_, rows * plan_.padded_values, 0.0f);
-    for (std::int64_t h = 0; h < plan_.num_heads; ++h) pack_queries(h);
+    for (std::int64_t h = first_head; h < last_head; ++h) pack_queries(h);
     score(keys);
-    for (std::int64_t g = 0; g < plan_.num_kv_heads; ++g) weigh(g, keys);
+    for (std::int64_t g = heads_.first; g < heads_.last; ++g) weigh(g, keys);
     pool_values(keys);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
-    for (std::int64_t h = 0; h < plan_.num_heads; ++h) {
+    for (std::int64_t h = first_head; h < last_head; ++h) {
       leave(h, chunk);
       if (job_.attention_weights.data != nullptr) leave_weights(h, keys);
     }
   }
 
  private:
-  std::size_t first_row(std::int64_t kv_head) const { return static_cast<std::size_t>(kv_head) * group_rows_; }
-  std::size_t row_of_head(std::int64_t h) const { return static_cast<std::size_t>(h) * num_queries_; }
+  std::size_t first_row(std::int64_t kv_head) const {
+    return static_cast<std::size_t>(kv_head - heads_.first) * group_rows_;
+  }
+  std::size_t row_of_head(std::int64_t h) const {
+    return static_cast<std::size_t>(h - heads_.first * plan_.group_heads()) * num_queries_;
+  }
 
   // Keys of one call, a block or half of one.
   struct Block {
@@ -87,11 +99,11 @@ class Entry {
     kernels::LaterRows later;
   };
 
-  // Where a walk through all blocks of all heads stands: at the `inner`th of the `outer`th row of blocks. It stays at
+  // Where a walk through all blocks of the heads stands: at the `inner`th of the `outer`th row of blocks. It stays at
   // the last one.
   struct Cursor {
     std::size_t outer = 0, inner = 0;
-    std::ptrdiff_t place = 0;  // elements from the first block
+    std::ptrdiff_t place = 0;  // elements from the first block of the first head
 
     void advance(std::size_t outers, std::size_t inners, std::ptrdiff_t outer_stride, std::ptrdiff_t inner_stride) {
       if (inner + 1 < inners) {
@@ -105,13 +117,13 @@ class Entry {
     }
   };
 
-  // Calls visit(Block) for all blocks of all heads, in the order of memory.
+  // Calls visit(Block) for all blocks of the heads, in the order of memory.
   template <class T, class Visit>
   void walk(const Rows<T>& rows, std::size_t row_size, std::size_t keys, const Visit& visit) const {
     const bool side_by_side = std::abs(rows.head_stride) < std::abs(rows.row_stride);
     const bool share_sets = side_by_side && rows.row_stride % kernels::kSetsRepeat == 0;
     const std::size_t block_keys = share_sets && kernels::ends_in_l1(ask_) ? kBlockKeys / 2 : kBlockKeys;
-    const auto heads = static_cast<std::size_t>(plan_.num_kv_heads), blocks = divide_up(keys, block_keys);
+    const auto heads = static_cast<std::size_t>(heads_.count()), blocks = divide_up(keys, block_keys);
     const std::ptrdiff_t block_stride = static_cast<std::ptrdiff_t>(block_keys) * rows.row_stride;
     const auto advance = [&](Cursor& cursor) {
       if (side_by_side) {
@@ -127,7 +139,7 @@ class Entry {
     for (std::size_t i = 0; i < heads * blocks; ++i) {
       const std::size_t head = side_by_side ? now.inner : now.outer;
       const std::size_t first = (side_by_side ? now.outer : now.inner) * block_keys;
-      visit(Block{.head = static_cast<std::int64_t>(head),
+      visit(Block{.head = heads_.first + static_cast<std::int64_t>(head),
                   .first = first,
                   .count = std::min(block_keys, keys - first),
                   .later = {.ask = ask_, .ahead = far.place - now.place, .again = near.place - now.place}});
@@ -242,6 +254,7 @@ class Entry {
   const PlanImpl& plan_;
   const kernels::KernelSet& kernels_;
   const std::int64_t b_;
+  const HeadRange heads_;
   const std::size_t begin_;
   const std::size_t num_queries_, group_rows_;  // computed queries; rows that share a key-value head
   const std::size_t score_size_;
@@ -260,16 +273,21 @@ class Entry {
 
 void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker) {
   const PlanImpl& plan = *job.plan;
-  const std::size_t chunks = job.num_chunks(), chunk = item % chunks;
-  const auto b = static_cast<std::int64_t>(item / chunks);
+  const std::size_t chunks = job.num_chunks(), chunk = item / plan.head_ranges % chunks;
+  const auto b = static_cast<std::int64_t>(item / plan.head_ranges / chunks);
+  const auto range = static_cast<std::int64_t>(item % plan.head_ranges);
+  const auto ranges = static_cast<std::int64_t>(plan.head_ranges);
+  const HeadRange heads{plan.num_kv_heads * range / ranges, plan.num_kv_heads * (range + 1) / ranges};
   const auto [begin, limit] = job.chunk_range(b, chunk);
   const std::int64_t computed = job.visible.num_queries(b);
   if (plan.chunk_keys == 0) {
     const std::int64_t cleared = limit == 0 ? 0 : computed;
-    for (std::int64_t h = 0; h < plan.num_heads; ++h) clear_rows(job, b, h, cleared, job.num_queries);
+    for (std::int64_t h = heads.first * plan.group_heads(); h < heads.last * plan.group_heads(); ++h) {
+      clear_rows(job, b, h, cleared, job.num_queries);
+    }
   }
   if (begin >= limit || computed == 0) return;
-  Entry(job, b, begin, worker).pool(limit, chunk);
+  Entry(job, b, heads, begin, worker).pool(limit, chunk);
 }
 
 }  // namespace attend::detail

@@ -146,6 +146,51 @@ TEST_CASE("grouped heads: the same bits for any number of threads and any batch 
   }
 }
 
+TEST_CASE("grouped heads: a decoder's threads share the heads, with the same bits") {
+  const auto split_of = [](const LayerCase& c, int threads) {
+    const std::string text = c.attention.plan(c.shape, {.threads = threads, .path = "dot/decode"}).explain();
+    return text.substr(text.find("\n  split") + 1,
+                       text.find('\n', text.find("\n  split") + 1) - text.find("\n  split"));
+  };
+  for (const std::int64_t num_kv_heads : {2, 3, 6}) {
+    for (const std::int64_t batch : {1, 2}) {
+      for (const std::int64_t num_keys : {900, 1500}) {  // 1500: in two chunks
+        for (const Lens lens : kAllLens) {
+          const LayerCase c(
+              grouped(Layer::kDotHeads, num_kv_heads,
+                      {.batch = batch, .num_queries = 2, .num_keys = num_keys, .size = 40, .lens = lens, .seed = 605}));
+          if (num_keys == 900)
+            CHECK(missing_parts(split_of(c, 3 * static_cast<int>(batch)), {"ranges of heads"}) == "");
+          CHECK(split_of(c, 1).find("ranges") == std::string::npos);
+          for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+            if (plan.path() == "dot/decode") check_same_for_threads(c, plan, with_weights);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("grouped heads: a decoder's heads are not cut where entries or too few keys keep the threads") {
+  const auto items = [](std::int64_t batch, std::int64_t keys, std::int64_t heads, int threads) {
+    const Shape shape{.batch = batch, .num_queries = 1, .num_keys = keys, .query_size = 64, .num_heads = heads};
+    const std::string text = DotAttention().plan(shape, {.threads = threads, .path = "dot/decode"}).explain();
+    const std::size_t at = text.find("\n  split") + 8;
+    return std::stoi(text.substr(text.find_first_not_of(' ', at)));
+  };
+  CHECK(items(1, 256, 8, 1) == 1);
+  CHECK(items(1, 256, 8, 2) == 2);
+  CHECK(items(1, 256, 8, 3) == 3);
+  CHECK(items(1, 256, 8, 7) == 7);
+  CHECK(items(1, 256, 2, 7) == 2);  // no more than heads
+  CHECK(items(1, 64, 8, 7) == 4);   // of 64 KiB at the least
+  CHECK(items(1, 8, 8, 7) == 1);
+  CHECK(items(2, 256, 8, 2) == 2);
+  CHECK(items(3, 256, 8, 2) == 6);    // 1.5 instead of 2 entries for the busiest
+  CHECK(items(15, 256, 8, 2) == 15);  // 7.5 instead of 8 is not worth it
+  CHECK(items(64, 256, 8, 7) == 64);
+}
+
 TEST_CASE("grouped heads: fewer batch entries, queries or keys than were planned for") {
   for (const Layer layer : kLayers) {
     const LayerCase large(grouped(layer, 2, {.batch = 4, .num_queries = 50, .num_keys = 300, .seed = 605}));
