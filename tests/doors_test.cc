@@ -34,6 +34,7 @@ const std::vector<Room>& rooms() {
       {"engine/run/",
        {"attend/", "engine/base/", "engine/view/", "engine/kernels/", "engine/matmul/", "engine/plan/", "engine/run/",
         "system"}},
+      {"engine/tune/", {"attend/", "engine/base/", "engine/plan/", "engine/tune/"}},
       {"engine/layers/",
        {"attend/", "engine/base/", "engine/view/", "engine/kernels/", "engine/matmul/", "engine/plan/", "engine/run/",
         "engine/layers/"}},

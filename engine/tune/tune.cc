@@ -1,4 +1,4 @@
-// Planner::tune and measure: plans run on generated data, taking turns.
+// Planner::tune and measure: plans run on made-up data, taking turns.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "attend/planner.h"
-#include "attend/tensor.h"
-#include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/plan/profile.h"
+#include "engine/tune/made_up_problem.h"
 
 namespace attend {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using detail::MadeUpProblem;
 
 // A sample is long beside what the clock resolves and short beside what disturbs it.
 constexpr double kSampleSeconds = 300e-6;
@@ -32,101 +32,11 @@ constexpr double kWorthIt = 1.02;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// splitmix64: Steele, Lea, Flood 2014.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-  // Of mean 0 and deviation 1, nearly normal: the sum of four uniform ones of 16 bits.
-  float normal() {
-    const std::uint64_t z = bits();
-    std::uint64_t sum = 0;
-    for (unsigned shift = 0; shift < 64; shift += 16) sum += (z >> shift) & 0xFFFF;
-    return (static_cast<float>(sum) * 0x1p-16f - 2.0f) * 1.7320508f;
-  }
-
- private:
-  std::uint64_t state_;
-};
-
-Tensor normal_rows(Random& random, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
-  const std::size_t count = checked_multiply(
-      checked_multiply(static_cast<std::size_t>(batch), static_cast<std::size_t>(rows), "generated data"),
-      static_cast<std::size_t>(columns), "generated data");
-  Tensor tensor{{batch, rows, columns}, std::vector<float>(count)};
-  for (float& x : tensor.data) x = random.normal();
-  return tensor;
-}
-
-// Inputs and outputs of one problem, which all of its candidates share.
-class Data {
- public:
-  Data(const detail::PlanImpl& plan, std::uint64_t seed)
-      : heads_(plan.shape.num_heads), kv_heads_(plan.shape.num_kv_heads > 0 ? plan.shape.num_kv_heads : heads_) {
-    const Shape& s = plan.shape;
-    Random random(seed);
-    queries_ = normal_rows(random, s.batch, s.num_queries, heads_ * s.query_size);
-    keys_ = normal_rows(random, s.batch, s.num_keys, kv_heads_ * s.key_size);
-    values_ = normal_rows(random, s.batch, s.num_keys, kv_heads_ * s.value_size);
-    const bool per_query = plan.options.valid_lens == ValidLens::kPerQuery;
-    if (per_query || plan.options.valid_lens == ValidLens::kPerBatch) {
-      lens_.sizes = {s.batch};
-      if (per_query) lens_.sizes.push_back(s.num_queries);
-      lens_.data.resize(static_cast<std::size_t>(s.batch * (per_query ? s.num_queries : 1)));
-      for (std::int32_t& len : lens_.data) {
-        const auto most = static_cast<std::uint64_t>(s.num_keys);
-        len = most == 0 ? 0 : 1 + static_cast<std::int32_t>(random.bits() % most);
-      }
-    }
-    const std::int64_t columns = heads_ * plan.output_size;
-    output_.sizes = {s.batch, s.num_queries, columns};
-    output_.data.resize(static_cast<std::size_t>(s.batch * s.num_queries * columns));
-    if (plan.options.attention_weights) {
-      weights_.sizes = {s.batch, s.num_queries, s.num_keys};
-      if (plan.layer->is_multi_head || heads_ > 1) weights_.sizes.insert(weights_.sizes.begin() + 1, plan.num_heads);
-      std::size_t count = 1;
-      for (const std::int64_t size : weights_.sizes) {
-        count = checked_multiply(count, static_cast<std::size_t>(size), "generated data");
-      }
-      weights_.data.resize(count);
-    }
-  }
-
-  Inputs inputs() const {
-    Inputs in{.queries = split(queries_.view(), heads_),
-              .keys = split(keys_.view(), kv_heads_),
-              .values = split(values_.view(), kv_heads_),
-              .valid_lens = {}};
-    if (!lens_.sizes.empty()) in.valid_lens = lens_.view();
-    return in;
-  }
-  Outputs outputs() {
-    Outputs out{.output = split(output_.view(), heads_), .attention_weights = {}};
-    if (!weights_.sizes.empty()) out.attention_weights = weights_.view();
-    return out;
-  }
-
- private:
-  template <class T>
-  TensorView<T> split(const TensorView<T>& view, std::int64_t heads) const {
-    return heads_ > 1 ? split_heads(view, heads) : view;
-  }
-
-  std::int64_t heads_, kv_heads_;
-  Tensor queries_, keys_, values_, output_, weights_;
-  LengthsTensor lens_;
-};
-
 // A plan with all that a run of it needs, and how long its runs took.
 class Subject {
  public:
-  Subject(Plan plan, bool prepared_keys, Data& data)
-      : plan_(std::move(plan)), workspace_(plan_), in_(data.inputs()), out_(data.outputs()) {
+  Subject(Plan plan, bool prepared_keys, MadeUpProblem& problem)
+      : plan_(std::move(plan)), workspace_(plan_), in_(problem.inputs()), out_(problem.outputs()) {
     if (!prepared_keys) return;
     prepared_ = std::make_unique<PreparedKeys>(plan_);
     plan_.prepare({.keys = in_.keys, .values = in_.values, .valid_lens = in_.valid_lens}, *prepared_, workspace_);
@@ -168,7 +78,7 @@ class Subject {
   std::vector<double> samples_;
 };
 
-// Whom the caller gave, or a pool of the threads that the plan is for.
+// The caller's executor, or a pool of as many threads as the plan is for.
 class Workers {
  public:
   Workers(Executor* given, int threads) : given_(given) {
@@ -227,11 +137,11 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
   std::vector<std::string> paths(first.candidates().begin(), first.candidates().end());
   if (!options.path.empty()) paths = {options.path};
 
-  Data data(*first.impl_, tune_options.seed);
+  MadeUpProblem problem(*first.impl_, tune_options.seed);
   std::vector<Subject> subjects;
   std::vector<TunedCandidate> candidates;
   const auto add = [&](const Plan& plan, const Tile& tile) {
-    subjects.emplace_back(plan, options.prepared_keys, data);
+    subjects.emplace_back(plan, options.prepared_keys, problem);
     candidates.push_back({.path = std::string(plan.path()), .tile_queries = tile.queries, .tile_keys = tile.keys});
   };
   add(first, {0, 0});
@@ -280,9 +190,9 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
 }
 
 double Planner::measure(const Plan& plan, const TuneOptions& tune_options) {
-  Data data(*plan.impl_, tune_options.seed);
+  MadeUpProblem problem(*plan.impl_, tune_options.seed);
   std::vector<Subject> subjects;
-  subjects.emplace_back(plan, plan.impl_->options.prepared_keys, data);
+  subjects.emplace_back(plan, plan.impl_->options.prepared_keys, problem);
   Workers workers(tune_options.executor, plan.impl_->options.threads);
   measure_in_turns(subjects, tune_options.seconds, workers.executor());
   return subjects.front().least();

@@ -1,0 +1,30 @@
+// Numbers for plans to run on where only their time is wanted.
+#ifndef ATTEND_TUNE_MADE_UP_PROBLEM_H_
+#define ATTEND_TUNE_MADE_UP_PROBLEM_H_
+
+#include <cstdint>
+
+#include "attend/plan.h"
+#include "attend/tensor.h"
+#include "engine/plan/plan_impl.h"
+
+namespace attend::detail {
+
+// Inputs and outputs of what a plan is for, which all plans for the same may share: normal numbers, and lengths where
+// the plan has them, any but 0. The same seed makes the same numbers.
+class MadeUpProblem {
+ public:
+  MadeUpProblem(const PlanImpl& plan, std::uint64_t seed);
+
+  Inputs inputs() const;
+  Outputs outputs();
+
+ private:
+  std::int64_t heads_, kv_heads_;
+  Tensor queries_, keys_, values_, output_, weights_;
+  LengthsTensor lens_;
+};
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_TUNE_MADE_UP_PROBLEM_H_
