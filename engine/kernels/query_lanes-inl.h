@@ -15,6 +15,7 @@
 
 #include "engine/kernels/lane_product-inl.h"
 #include "engine/kernels/query_lanes.h"
+#include "engine/kernels/softmax_row-inl.h"
 #include "engine/simd/math-inl.h"
 #include "engine/simd/tail-inl.h"
 #include "engine/simd/transpose-inl.h"
@@ -25,9 +26,6 @@ namespace kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
-
-// m moves only when a step's maximum exceeds it by more than this many exponents, see softmax_tile-inl.h.
-static constexpr float kLaneMaxRise = 12.0f;
 
 // The larger of a score and a maximum; a NaN score is dropped or stays, both will do.
 template <class D, class V = hn::Vec<D>>
@@ -110,7 +108,7 @@ HWY_INLINE void LaneSoftmax(D d, const LanesArgs& args, std::size_t lane) {
   V m = args.first ? lowest : hn::Load(d, args.lane_max + lane);
   V sum = args.first ? zero : hn::Load(d, args.lane_sum + lane);
   V lost = args.first ? zero : hn::Load(d, args.lane_lost + lane);
-  const hn::Mask<D> moves = hn::Gt(max, hn::Add(m, hn::Set(d, kLaneMaxRise)));  // false for NaN
+  const hn::Mask<D> moves = hn::Gt(max, hn::Add(m, hn::Set(d, kMaxRise)));  // false for NaN
   if (!hn::AllFalse(d, moves)) {
     const V before = m;
     m = hn::IfThenElse(moves, hn::Round(max), m);

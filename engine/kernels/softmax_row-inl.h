@@ -26,6 +26,11 @@ namespace simd = attend::HWY_NAMESPACE;
 // log2(e): e^s = 2^(kLog2E s).
 static constexpr float kLog2E = 0x1.715476p+0f;
 
+// Online, m moves only when a tile's maximum exceeds it by more than this, so m is the maximum to within kMaxRise and
+// p_j may reach 2^12.5: nothing overflows, and o / l, as 2^(e - m) / l, does not depend on m. It saves most
+// multiplications of o by c, and most horizontal maxima: one comparison of lanes tells that nothing has risen so far.
+static constexpr float kMaxRise = 12.0f;
+
 // max_j s_j by lanes, -inf where a lane has no score; HorizontalMax of it is the maximum. NaN scores may be dropped or
 // win, as the target's Max does: the exponentials bring them back.
 template <class D, class V = hn::Vec<D>>

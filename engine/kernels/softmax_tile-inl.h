@@ -25,11 +25,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// m moves only when a tile's maximum exceeds it by more than this, so m is the maximum to within kMaxRise and p_j may
-// reach 2^12.5: nothing overflows, and o / l, as 2^(e - m) / l, does not depend on m. It saves most multiplications of
-// o by c, and most horizontal maxima: one comparison of lanes tells that nothing has risen so far.
-static constexpr float kMaxRise = 12.0f;
-
 // l of a row: a vector of sums, and one of what their rounding lost (simd::CompensatedAdd). They stay vectors from tile
 // to tile. A plain float would not do for thousands of keys: tiles of equal sums all round the same way (128 tiles of
 // 512 equal p = 0.985: 1.9e-6).

@@ -6,7 +6,7 @@
 //     l' = c l + sum_j p_j       o' = c o + sum_j p_j v_j
 // and at the end o / l. Any m near the maximum does, since o / l does not depend on it: m is a whole number, so that
 // every c is a power of two and rounds nothing, and moves only when a tile's maximum exceeds it by more than
-// kMaxRise (softmax_tile-inl.h), so most tiles have c = 1.
+// kMaxRise (softmax_row-inl.h), so most tiles have c = 1.
 #ifndef ATTEND_KERNELS_SOFTMAX_TILE_H_
 #define ATTEND_KERNELS_SOFTMAX_TILE_H_
 

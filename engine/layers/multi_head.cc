@@ -1,3 +1,5 @@
+// Multi-head attention: parameters under the names that models have in the wild, checked, packed and lowered to a
+// LayerImpl.
 #include <array>
 #include <cmath>
 #include <utility>

@@ -1,8 +1,9 @@
-// Three ways to pool, three prices. dot/decode reads keys and values once, each query row paying for sums across lanes.
-// dot/lanes pays for scores by whole vectors of query rows, full or not, and reads keys and values where they lie.
-// dot/fused computes at the rate of dense products, but first packs keys and most values, which costs as much as some
-// dozens of rows do; prepared keys are packed already. All thresholds: bench planner/*, on AVX3, AVX2 and SSE4 of a
-// Cascade Lake, where no other CPU is named.
+// Which way of pooling a dot product takes; materialised rows are left to rules.cc. Each has its price. dot/decode
+// reads keys and values once, each query row paying for sums across lanes. dot/lanes pays for scores by whole vectors
+// of query rows, full or not, and reads keys and values where they lie. dot/fused computes at the rate of dense
+// products, but first packs keys and most values, which costs as much as some dozens of rows do; prepared keys are
+// packed already. All thresholds: bench planner/*, on AVX3, AVX2 and SSE4 of a Cascade Lake, where no other CPU is
+// named.
 #include "engine/plan/dot_path.h"
 
 #include <algorithm>
@@ -16,31 +17,49 @@ namespace {
 // The most rows that are offered to a path, preferred or not.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed.
-// Against more keys wide ones must be full, unless values are padded by a fifth or more, sizes 32, 80 and 96, where
-// panels have 64 columns, or keys are far. Tiles against lanes, 4 heads of size 64, Zen 4: AVX3, 256 queries x 16 keys
-// 1.19, x 64 1.07; 17 x 16 1.15, x 256 0.81; 24 x 256 1.02, 32 1.14, 128 1.03, 256 0.99; 17 x 2048 of 8 heads 0.92, x
-// 4096 1.15; AVX2, 128 x 16 1.19, x 64 1.01; 20 queries x 256 1.15, 32 1.16, 64 1.03, 96 1.02, 128 0.99, of size 128
-// and 8 heads 32 x 512 1.26, 96 x 512 0.96; SSE4 16 x 256 1.20, 32 1.10, 64 1.04, of size 128 and 8 heads 48 x
-// 512 1.07, 64 x 512 1.00 (attend plan --layer dot --shape 1,17,256,64 --num-heads 4 --tune --target AVX3). Zen 5 and
-// Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles were equal
-// before values were kept. With one lane to a vector lanes win only from afar.
+// Against more keys wide ones must be full (kFull), unless values are padded by a fifth or more (kPadding: sizes 32, 80
+// and 96, where panels have 64 columns) or keys are far. With one lane to a vector lanes win only from afar.
+//
+// Tiles against lanes (above 1 lanes win), EPYC (Zen 4), 4 heads of size 64 where nothing else is said; attend plan
+// --layer dot --shape 1,17,256,64 --num-heads 4 --tune --target AVX3:
+//
+//     AVX3   16 keys:   17 queries 1.15, 256 1.19      64 keys: 256 queries 1.07
+//            256 keys:  17 queries 0.81, 24 1.02, 32 1.14, 128 1.03, 256 0.99
+//            8 heads:   17 queries of 2048 keys 0.92, of 4096 1.15
+//     AVX2   16 keys:   128 queries 1.19               64 keys: 128 queries 1.01
+//            256 keys:  20 queries 1.15, 32 1.16, 64 1.03, 96 1.02, 128 0.99
+//            8 heads of size 128, 512 keys: 32 queries 1.26, 96 0.96
+//     SSE4   256 keys:  16 queries 1.20, 32 1.10, 64 1.04
+//            8 heads of size 128, 512 keys: 48 queries 1.07, 64 1.00
+//
+// Zen 5 and Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles
+// were equal before values were kept.
 constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
-// them little, while p of the lanes is transposed and finished in a second pass. Lanes against tiles, 8 heads of size
-// 64, us: AVX3 32 x 1024 938 and 1140, 64 x 1024 1970 and 1910; AVX2 16 x 1024 832 and 1020, 32 x 256 385 and 377, of
-// size 128 847 and 730; SSE4 16 x 1024 2310 and 3160, 32 x 256 of size 128 2220 and 2010 (attend plan --layer dot
-// --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2).
+// them little, while p of the lanes is transposed and finished in a second pass. Lanes and tiles, 8 heads, us; attend
+// plan --layer dot --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2:
+//
+//     AVX3   1024 keys of size 64:   32 queries  938, 1140     64 queries 1970, 1910
+//     AVX2   1024 keys of size 64:   16 queries  832, 1020
+//            256 keys, 32 queries:   size 64  385, 377         size 128   847,  730
+//     SSE4   1024 keys of size 64:   16 queries 2310, 3160     256 keys of size 128: 32 queries 2220, 2010
 constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
 // Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB.
 constexpr double kCachedBytes = 2 * 1024 * 1024;
 // Those that the core's share of L3 does not hold either. Narrow vectors take longer for the sums across them, memory
-// or not: EPYC (Zen 4), AVX2, 8 heads, dot/decode against dot/lanes: 5 rows x 2048 of size 64 (8 MB) 1.44, 8 rows 1.63;
-// 5 rows x 4096 0.94, 8 rows 1.18, 10 rows 1.30; x 8192 0.66, 0.78 and 1.15; 6 rows x 4096 of size 128 1.00, 8
-// rows 1.11, 10 rows 1.16; x 8192 0.81, 1.00 and 1.02 (attend plan --layer dot --shape 1,8,4096,64 --num-heads 8 --tune
-// --target AVX2). SSE4: 1.2 for 8 rows against 8 MB (planner_map/b1_h4_m8_n4096_d64).
+// or not. dot/decode against dot/lanes (below 1 decode wins), EPYC (Zen 4), AVX2, 8 heads; attend plan --layer dot
+// --shape 1,8,4096,64 --num-heads 8 --tune --target AVX2:
+//
+//     2048 keys of size 64 (8 MB)    5 rows 1.44, 8 rows 1.63
+//     4096                           5 rows 0.94, 8 rows 1.18, 10 rows 1.30
+//     8192                           5 rows 0.66, 8 rows 0.78, 10 rows 1.15
+//     4096 of size 128 (33 MB)       6 rows 1.00, 8 rows 1.11, 10 rows 1.16
+//     8192                           6 rows 0.81, 8 rows 1.00, 10 rows 1.02
+//
+// SSE4: 1.2 for 8 rows against 8 MB (planner_map/b1_h4_m8_n4096_d64).
 constexpr double kWideFarBytes = 6 * 1024 * 1024, kNarrowFarBytes = 12 * 1024 * 1024;
 
 double to_double(std::int64_t n) { return static_cast<double>(n); }
@@ -66,7 +85,7 @@ bool pads_values(const PlanImpl& plan) {
   return is_wide(plan) && packed >= kPadding * static_cast<double>(columns);
 }
 
-// Of the lanes that work.
+// Share of the lanes that hold a row.
 double full_share(const PlanImpl& plan) {
   const double vectors = std::ceil(group_rows(plan) / lanes_of(plan));
   return group_rows(plan) / (vectors * lanes_of(plan));
@@ -107,7 +126,7 @@ double lanes_overwork(const PlanImpl& plan) {
   return (longest / mean + 1 + kRowsOfValues / mean) / 2;
 }
 
-// Of masks lanes make too much even then: causal 32 x 32 above, on SSE4.
+// Not with a mask: it costs lanes too much even against few keys, as causal 32 x 32 above on SSE4.
 bool has_few_keys(const PlanImpl& plan) {
   return to_double(plan.shape.num_keys) <= kFewKeys && lanes_overwork(plan) == 1;
 }

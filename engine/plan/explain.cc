@@ -1,3 +1,4 @@
+// A plan in words: a line for each choice and its reason, then what it costs.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>

@@ -1,3 +1,4 @@
+// The first step of planning.
 #ifndef ATTEND_PLAN_FACTS_H_
 #define ATTEND_PLAN_FACTS_H_
 

@@ -1,3 +1,4 @@
+// The last step of planning: where everything lies in a workspace, and in prepared keys.
 #ifndef ATTEND_PLAN_LAYOUT_H_
 #define ATTEND_PLAN_LAYOUT_H_
 

@@ -113,35 +113,35 @@ std::string why_first(const PlanImpl& plan, const Candidate& first) {
   return why + "; tanh from exponentials taken once per query and key, several terms per division";
 }
 
-const Candidate* find_path(const std::vector<Candidate>& fit, const std::string& path) {
-  const auto place = std::find_if(fit.begin(), fit.end(), [&](const Candidate& c) { return c.path == path; });
-  return place == fit.end() ? nullptr : &*place;
+const Candidate* find_path(const std::vector<Candidate>& all, const std::string& path) {
+  const auto place = std::find_if(all.begin(), all.end(), [&](const Candidate& c) { return c.path == path; });
+  return place == all.end() ? nullptr : &*place;
 }
 
 // What was asked for, else what a profile has for exactly this problem, else what the rules say.
 void choose_path(PlanImpl& plan) {
   const PlanOptions& options = plan.options;
-  const std::vector<Candidate> fit = candidates(plan);
+  const std::vector<Candidate> all = candidates(plan);
   std::string names;
-  for (const Candidate& candidate : fit) {
+  for (const Candidate& candidate : all) {
     names += (names.empty() ? "" : ", ") + candidate.path;
     plan.candidates.push_back(candidate.path);
   }
   plan.wanted_tile_queries = to_size(options.tile_queries);
   plan.wanted_tile_keys = to_size(options.tile_keys);
-  const Candidate* chosen = &fit.front();
+  const Candidate* chosen = &all.front();
   std::string why = why_first(plan, *chosen);
   const ProfileEntry* measured =
       options.profile == nullptr || !options.path.empty() ? nullptr : options.profile->find(problem_text(plan));
   if (!options.path.empty()) {
-    chosen = find_path(fit, options.path);
+    chosen = find_path(all, options.path);
     if (chosen == nullptr) {
       fail("path is \"", options.path, "\", expected one ",
            options.attention_weights ? "that returns attention_weights: " : "of: ", names);
     }
     why = "asked for";
-  } else if (measured != nullptr && find_path(fit, measured->path) != nullptr) {
-    chosen = find_path(fit, measured->path);
+  } else if (measured != nullptr && find_path(all, measured->path) != nullptr) {
+    chosen = find_path(all, measured->path);
     if (options.tile_queries == 0) plan.wanted_tile_queries = to_size(measured->tile_queries);
     if (options.tile_keys == 0) plan.wanted_tile_keys = to_size(measured->tile_keys);
     why = "by the profile, " + microseconds_text(measured->microseconds) + " us when tuned";
@@ -178,7 +178,7 @@ std::string who_wants(const PlanImpl& plan) {
 }
 
 // The largest multiple of step that fits into bytes, at least step.
-std::size_t fit(std::size_t bytes, std::size_t bytes_each, std::size_t step) {
+std::size_t multiple_within(std::size_t bytes, std::size_t bytes_each, std::size_t step) {
   return std::max<std::size_t>(bytes / bytes_each / step * step, step);
 }
 
@@ -225,7 +225,7 @@ void choose_decoding(PlanImpl& plan) {
   plan.group_queries = plan.tile_queries = group_rows(plan);
   const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t panel = plan.kernels->pack.panel_width;
-  const std::size_t chunk = std::clamp(fit(kDecodeChunkBytes, std::max<std::size_t>(key_bytes, 1), panel),
+  const std::size_t chunk = std::clamp(multiple_within(kDecodeChunkBytes, std::max<std::size_t>(key_bytes, 1), panel),
                                        round_up(kernels::kInnerBlock, panel), kChunkKeys);
   plan.chunk_keys = plan.key_capacity > chunk ? chunk : 0;
   plan.tile_keys = plan.scores_stride = std::min(plan.key_capacity, chunk);
@@ -270,12 +270,13 @@ void choose_tiles(PlanImpl& plan) {
   plan.group_queries = plan.tile_queries;
   const std::size_t pass_bytes = (plan.inner_size + plan.padded_values) * sizeof(float);
   if (!additive && fused && pass_bytes * plan.key_capacity > kPassBytes) {
-    plan.pass_keys = std::min(fit(kPassBytes, pass_bytes, plan.tile_keys), plan.span_keys);
+    plan.pass_keys = std::min(multiple_within(kPassBytes, pass_bytes, plan.tile_keys), plan.span_keys);
   }
   if (fused && (additive || plan.pass_keys < plan.span_keys)) {
     const std::size_t row_bytes = (plan.padded_values * plan.accumulator_levels + plan.inner_size) * sizeof(float);
-    plan.group_queries = std::min(fit(additive ? kGroupBytes : kDotGroupBytes, row_bytes, plan.tile_queries),
-                                  round_up(queries, plan.tile_queries));
+    plan.group_queries =
+        std::min(multiple_within(additive ? kGroupBytes : kDotGroupBytes, row_bytes, plan.tile_queries),
+                 round_up(queries, plan.tile_queries));
   }
   plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
                                        " keys, panels of " + std::to_string(panel) + ": " + who_wants(plan) + why});

@@ -1,3 +1,4 @@
+// The second step of planning: every choice, and why.
 #ifndef ATTEND_PLAN_RULES_H_
 #define ATTEND_PLAN_RULES_H_
 

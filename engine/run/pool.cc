@@ -36,6 +36,27 @@ void clear_rows(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t
   }
 }
 
+bool begin_heads(const PoolJob& job, std::int64_t b, std::int64_t first, std::int64_t last, std::size_t chunk) {
+  const PlanImpl& plan = *job.plan;
+  const auto [begin, limit] = job.chunk_range(b, chunk);
+  const std::int64_t computed = job.visible.num_queries(b);
+  if (plan.chunk_keys == 0) {
+    const std::int64_t cleared = limit == 0 ? 0 : computed;
+    for (std::int64_t h = first * plan.group_heads(); h < last * plan.group_heads(); ++h) {
+      clear_rows(job, b, h, cleared, job.num_queries);
+    }
+  }
+  return begin < limit && computed > 0;
+}
+
+void leave_chunk(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m,
+                 std::size_t rows, const float* accumulators, const float* row_max, const double* row_sums) {
+  const std::size_t first = job.chunk_row(b, h, chunk, m), padded = job.plan->padded_values;
+  std::copy_n(accumulators, rows * padded, job.chunk_accumulators + first * padded);
+  std::copy_n(row_max, rows, job.chunk_max + first);
+  std::copy_n(row_sums, rows, job.chunk_sum + first);
+}
+
 void finish_weights(float* weights, std::size_t count, float max, float last_max, double sum) {
   if (max == last_max && sum == 1.0) return;
   const double rise = static_cast<double>(last_max) - static_cast<double>(max);

@@ -76,6 +76,15 @@ void finish_weights(float* weights, std::size_t count, float max, float last_max
 // Weights of keys `first` and on, which query m of a head does not see, become 0.
 void clear_weights(const PoolJob& job, std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t first);
 
+// Before the query heads of key-value heads first to last - 1 are pooled: their rows that see no key become 0, or are
+// left to merge_chunks. False if none of them sees a key of this chunk.
+bool begin_heads(const PoolJob& job, std::int64_t b, std::int64_t first, std::int64_t last, std::size_t chunk);
+
+// Leaves o, m and l of a chunk and some queries of a head, from query m on, to merge_chunks. Rows of accumulators are
+// padded_values apart.
+void leave_chunk(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m,
+                 std::size_t rows, const float* accumulators, const float* row_max, const double* row_sums);
+
 // The output of one query head, 0 to batch * num_heads - 1, from the results of its chunks.
 void merge_chunks(const PoolJob& job, std::size_t head);
 

@@ -218,12 +218,7 @@ class Entry {
     const std::size_t row = row_of_head(h);
     const float* accumulators = accumulators_ + row * plan_.padded_values;
     if (plan_.chunk_keys > 0) {
-      const std::size_t first = job_.chunk_row(b_, h, chunk, 0);
-      std::copy_n(accumulators, num_queries_ * plan_.padded_values,
-                  job_.chunk_accumulators + first * plan_.padded_values);
-      std::copy_n(row_max_ + row, num_queries_, job_.chunk_max + first);
-      std::copy_n(row_totals_ + row, num_queries_, job_.chunk_sum + first);
-      return;
+      return leave_chunk(job_, b_, h, chunk, 0, num_queries_, accumulators, row_max_ + row, row_totals_ + row);
     }
     kernels_.softmax_tile.finish_rows({.accumulators = accumulators,
                                        .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.padded_values),
@@ -278,15 +273,8 @@ void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker) {
   const auto range = static_cast<std::int64_t>(item % plan.head_ranges);
   const auto ranges = static_cast<std::int64_t>(plan.head_ranges);
   const HeadRange heads{plan.num_kv_heads * range / ranges, plan.num_kv_heads * (range + 1) / ranges};
+  if (!begin_heads(job, b, heads.first, heads.last, chunk)) return;
   const auto [begin, limit] = job.chunk_range(b, chunk);
-  const std::int64_t computed = job.visible.num_queries(b);
-  if (plan.chunk_keys == 0) {
-    const std::int64_t cleared = limit == 0 ? 0 : computed;
-    for (std::int64_t h = heads.first * plan.group_heads(); h < heads.last * plan.group_heads(); ++h) {
-      clear_rows(job, b, h, cleared, job.num_queries);
-    }
-  }
-  if (begin >= limit || computed == 0) return;
   Entry(job, b, heads, begin, worker).pool(limit, chunk);
 }
 

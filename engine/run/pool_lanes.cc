@@ -219,19 +219,12 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   const std::size_t chunks = job.num_chunks(), chunk = item.index % chunks;
   const auto head = static_cast<std::int64_t>(item.index / chunks);
   const std::int64_t b = head / plan.num_kv_heads, kv_head = head % plan.num_kv_heads;
+  if (!begin_heads(job, b, kv_head, kv_head + 1, chunk)) return;
   const auto [begin, limit] = job.chunk_range(b, chunk);
-  const std::int64_t computed = job.visible.num_queries(b);
-  if (plan.chunk_keys == 0) {
-    const std::int64_t cleared = limit == 0 ? 0 : computed;
-    for (std::int64_t h = kv_head * plan.group_heads(); h < (kv_head + 1) * plan.group_heads(); ++h) {
-      clear_rows(job, b, h, cleared, job.num_queries);
-    }
-  }
-  if (begin >= limit || computed == 0) return;
   ExpectedRows expected(job);
   std::span<kernels::RowsAhead> ahead;
   if (plan.lanes_asking.asks_in_run_over(job.num_bytes())) {
-    expected.at_work(b, kv_head * plan.group_heads(), 0, computed);
+    expected.at_work(b, kv_head * plan.group_heads(), 0, job.visible.num_queries(b));
     expected.goes_on_with(item.next, plan.tile_keys);
     ahead = expected.all();
   }

@@ -1,3 +1,6 @@
+// Attention tile by tile. For every group of queries: pack them; then for every tile of keys, in order, scores, a step
+// of the online softmax, and p times values (fused); or the scores of whole rows, their softmax, and p times values
+// (materialised). Dot products, gaussians and additive scores differ in score() alone.
 #include "engine/run/pool.h"
 
 #include <algorithm>
@@ -84,7 +87,9 @@ class HeadGroup {
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
     pool_fused(group);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
-    if (plan_.chunk_keys > 0) return leave_chunk(m, rows, chunk);
+    if (plan_.chunk_keys > 0) {
+      return leave_chunk(job_, b_, h_, chunk, m, rows, accumulators_, row_max_, row_totals_);
+    }
     finish(m, rows, row_totals_);
     if (job_.attention_weights.data != nullptr) return_weights(group);
   }
@@ -368,14 +373,6 @@ class HeadGroup {
                                        .output_stride = job_.output.row_stride,
                                        .num_rows = rows,
                                        .num_columns = value_size_});
-  }
-
-  // For merge_chunks.
-  void leave_chunk(std::int64_t m, std::size_t rows, std::size_t chunk) {
-    const std::size_t first = job_.chunk_row(b_, h_, chunk, m);
-    std::copy_n(accumulators_, rows * plan_.padded_values, job_.chunk_accumulators + first * plan_.padded_values);
-    std::copy_n(row_max_, rows, job_.chunk_max + first);
-    std::copy_n(row_totals_, rows, job_.chunk_sum + first);
   }
 
   const PoolJob& job_;

@@ -1,3 +1,5 @@
+// One run: what queries see, then parallel loops over work items: project queries, keys and values where the layer
+// does, pool the heads, merge chunks of keys, project the heads' results.
 #include "engine/run/run_plan.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A run of a plan, checked already, from bound inputs to outputs.
 #ifndef ATTEND_RUN_RUN_PLAN_H_
 #define ATTEND_RUN_RUN_PLAN_H_
 

@@ -1,3 +1,4 @@
+// The built-in executor. The caller works too; workers look out for the next loop for a moment, then sleep.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
