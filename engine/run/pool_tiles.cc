@@ -209,7 +209,7 @@ class HeadGroup {
       const float* query = job_.queries.at(b_, h_, tile.m + static_cast<std::int64_t>(r));
       if (std::none_of(query, query + score_size_, [](float x) { return std::isinf(x); })) continue;
       for (std::size_t j = 0; j < columns; ++j) {
-        const float* key = job_.keys.at(b_, h_, static_cast<std::int64_t>(first + j));
+        const float* key = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first + j));
         double squared = 0;
         for (std::size_t k = 0; k < score_size_; ++k) {
           const double difference = static_cast<double>(query[k]) - static_cast<double>(key[k]);

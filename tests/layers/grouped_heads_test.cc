@@ -282,6 +282,29 @@ TEST_CASE("grouped heads: a NaN in a key is seen by the heads that share it and 
   }
 }
 
+TEST_CASE("grouped heads: an infinite query is far from the keys of its own head, and no others are read") {
+  for (std::size_t head = 0; head < kHeads; ++head) {
+    CAPTURE(head);
+    const LayerCase clean(grouped(Layer::kGaussianHeads, 2,
+                                  {.batch = 1, .num_queries = 3, .num_keys = 40, .lens = Lens::kNone, .seed = 612}));
+    LayerCase c = clean;
+    const auto size = static_cast<std::size_t>(c.spec.size), value_size = static_cast<std::size_t>(c.spec.value_size);
+    c.queries.data[(head * 3 + 1) * size] = std::numeric_limits<float>::infinity();
+    c.keys.data[(40 + 7) * size] = std::numeric_limits<float>::infinity();  // of the second head
+    const reference::Result truth = c.truth();
+    const double infinite = truth.output[(head * 3 + 1) * value_size];
+    if (head < kHeads / 2) {
+      REQUIRE(infinite == 0.0);
+    } else {
+      REQUIRE(std::isnan(infinite));  // infinity - infinity
+    }
+    const GuardedRows keys(c.keys, c.spec.num_keys);
+    Inputs in = c.inputs();
+    in.keys = keys.view();
+    check_truth(c, in, truth, clean.bound(truth));
+  }
+}
+
 TEST_CASE("grouped heads: numbers of heads that do not divide, and layers without heads, are refused by the plan") {
   for (const Layer layer : {Layer::kDotHeads, Layer::kGaussianHeads}) {
     const LayerCase c(grouped(layer, 2, {}));
