@@ -232,6 +232,22 @@ TEST_CASE("contract 4: -inf scores weigh 0, only -inf gives 0") {
   }
 }
 
+TEST_CASE("contract 4: a row of nothing but -inf is 0, whatever its values are") {
+  for (const std::int64_t num_keys : {1, 3, 40, 600}) {
+    for (LayerCase& c : cases_of_size_one(num_keys)) {
+      std::fill(c.keys.data.begin(), c.keys.data.end(), -kInf);
+      for (const float value : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()}) {
+        CAPTURE(value);
+        c.values.data[0] = value;
+        c.values.data.back() = value;
+        const reference::Result truth = c.truth();
+        REQUIRE(std::all_of(truth.output.begin(), truth.output.end(), [](double x) { return x == 0.0; }));
+        check_truth(c, c.inputs(), truth, {.weights = 0, .output = 0});
+      }
+    }
+  }
+}
+
 TEST_CASE("contract 4: large scores do not overflow") {
   for (const float largest : {1e4f, 1e20f, 1e38f, 1.7e38f}) {
     for (const std::int64_t num_keys : {4, 65, 600}) {

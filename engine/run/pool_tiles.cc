@@ -90,7 +90,7 @@ class HeadGroup {
     if (plan_.chunk_keys > 0) {
       return leave_chunk(job_, b_, h_, chunk, m, rows, accumulators_, row_max_, row_totals_);
     }
-    finish(m, rows, row_totals_);
+    finish(m, rows);
     if (job_.attention_weights.data != nullptr) return_weights(group);
   }
 
@@ -360,15 +360,20 @@ class HeadGroup {
       for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(r, first, columns);
       pool_values(tile, weights + first, stride, first, columns);
     }
-    finish(tile.m, tile.rows, nullptr);
+    // Weights add up to 1, or are all 0, where all scores are -inf: such a row is 0, whatever 0 times its values is.
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+      const float* row = weights + static_cast<std::ptrdiff_t>(r) * stride;
+      row_totals_[r] = std::all_of(row, row + row_lens_[r], [](float weight) { return weight == 0.0f; }) ? 0.0 : 1.0;
+    }
+    finish(tile.m, tile.rows);
   }
 
-  void finish(std::int64_t m, std::size_t rows, const double* row_sum) {
+  void finish(std::int64_t m, std::size_t rows) {
     const bool has_totals = plan_.accumulator_levels > 1;
     if (has_totals) add_to_totals(0, rows);
     kernels_.softmax_tile.finish_rows({.accumulators = accumulators_ + (has_totals ? plan_.padded_values : 0),
                                        .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
-                                       .row_sum = row_sum,
+                                       .row_sum = row_totals_,
                                        .output = job_.output.at(b_, h_, m),
                                        .output_stride = job_.output.row_stride,
                                        .num_rows = rows,
