@@ -65,6 +65,31 @@ TEST_CASE("contract 1: keys and values beyond a row's own length do not matter t
   }
 }
 
+TEST_CASE("contract 1: a row has the same bits however many keys the other rows see") {
+  constexpr std::int64_t kQueries = 17, kKeys = 300;
+  for (const Layer layer : kAllLayers) {
+    LayerCase alike(
+        {.layer = layer, .batch = 1, .num_queries = kQueries, .num_keys = kKeys, .lens = Lens::kPerQuery, .seed = 14});
+    std::fill(alike.lens.data.begin(), alike.lens.data.end(), 50);
+    LayerCase longer = alike;
+    longer.lens.data.back() = kKeys;
+    for_each_plan(alike, [&](const Plan& plan, bool with_weights) {
+      const RunResult expected = run_plan(plan, alike.inputs(), with_weights);
+      const RunResult actual = run_plan(plan, longer.inputs(), with_weights);
+      const std::int64_t heads = alike.multi_head() ? 1 : alike.view_heads();
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const std::int64_t first = h * kQueries * plan.output_size();
+        CHECK(same_bits(expected.output.data() + first, actual.output.data() + first,
+                        static_cast<std::size_t>((kQueries - 1) * plan.output_size())));
+      }
+      for (std::int64_t h = 0; with_weights && h < alike.weight_heads(); ++h) {
+        CHECK(same_bits(row(expected.attention_weights, h * kQueries, kKeys),
+                        row(actual.attention_weights, h * kQueries, kKeys), (kQueries - 1) * kKeys));
+      }
+    });
+  }
+}
+
 TEST_CASE("contract 1: memory beyond the valid length may be unmapped") {
   for (const Layer layer : kAllLayers) {
     if (layer == Layer::kDotHeads || layer == Layer::kGaussianHeads) continue;  // heads lie one after the other

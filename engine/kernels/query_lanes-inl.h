@@ -269,14 +269,20 @@ struct StoreToRows {
 };
 #endif
 
-// 1 / l of a vector of lanes, 0 where l is 0; 1 if nothing is to be divided. Once per lane, and a product per element:
-// a division of 16 lanes takes as long as 16 products. It costs a rounding more.
+// factors = 1 / l of a vector of lanes, 0 where l is 0; 1 if nothing is to be divided. Once per lane, and a product per
+// element: a division of 16 lanes takes as long as 16 products. It costs a rounding more. In double, as finish_weights
+// (run/pool.h) does: weights have the same bits whichever of the two they get their sum from.
 template <class D>
-HWY_INLINE hn::Vec<D> LaneFactors(D d, const LeaveLanesArgs& args, std::size_t lane) {
-  const hn::Vec<D> one = hn::Set(d, 1.0f);
-  if (!args.divide) return one;
-  const hn::Vec<D> sum = hn::Sub(hn::Load(d, args.lane_sum + lane), hn::Load(d, args.lane_lost + lane));
-  return hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(d)), hn::Div(one, sum));
+HWY_INLINE void LaneFactors(D d, const LeaveLanesArgs& args, size_t lane, float* HWY_RESTRICT factors) {
+  if (!args.divide) return hn::Store(hn::Set(d, 1.0f), d, factors);
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, decltype(dd)> half;
+  for (size_t i = 0; i < hn::Lanes(d); i += hn::Lanes(dd)) {
+    const auto sum = hn::Sub(hn::PromoteTo(dd, hn::Load(half, args.lane_sum + lane + i)),
+                             hn::PromoteTo(dd, hn::Load(half, args.lane_lost + lane + i)));
+    const auto inverse = hn::Div(hn::Set(dd, 1.0), sum);
+    hn::Store(hn::DemoteTo(half, hn::IfThenZeroElse(hn::Eq(sum, hn::Zero(dd)), inverse)), half, factors + i);
+  }
 }
 
 // Calls leave(lane, count, rows, factors) for each vector of lanes: where the results of its `count` queries go, and
@@ -291,7 +297,7 @@ HWY_INLINE void ForVectorsOfLanes(D d, const LeaveLanesArgs& args, const Leave& 
   for (std::size_t lane = 0; lane < used; lane += lanes) {
     const std::size_t count = std::min(lanes, used - lane);
     RowsOfLanes(args.output, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
-    hn::Store(LaneFactors(d, args, lane), d, factors);
+    LaneFactors(d, args, lane, factors);
     leave(lane, count, rows, factors);
   }
 }
