@@ -9,7 +9,7 @@ namespace attend {
 namespace {
 
 std::shared_ptr<const detail::LayerImpl> build_dot(const DotOptions& options) {
-  if (options.scale && !std::isfinite(*options.scale)) fail("scale is ", *options.scale, ", expected a finite number");
+  if (options.scale) detail::check_scale(*options.scale);
   auto layer = std::make_shared<detail::LayerImpl>();
   layer->name = "dot";
   layer->parameters = "no parameters and equal query and key sizes make this dot-product attention, scale q . k";
@@ -20,8 +20,8 @@ std::shared_ptr<const detail::LayerImpl> build_dot(const DotOptions& options) {
 
 std::shared_ptr<const detail::LayerImpl> build_gaussian(const GaussianOptions& options) {
   const double inverse = 1.0 / (static_cast<double>(options.sigma) * static_cast<double>(options.sigma));
-  if (!(options.sigma > 0) || !std::isfinite(static_cast<float>(inverse))) {
-    fail("sigma is ", options.sigma, ", expected a positive number whose 1 / sigma^2 is finite");
+  if (!(options.sigma > 0) || !detail::is_scale(static_cast<float>(inverse))) {
+    fail("sigma is ", options.sigma, ", expected a positive number whose 1 / sigma^2 is finite, times log2(e) too");
   }
   auto layer = std::make_shared<detail::LayerImpl>();
   layer->name = "gaussian";
@@ -32,7 +32,7 @@ std::shared_ptr<const detail::LayerImpl> build_gaussian(const GaussianOptions& o
 }
 
 std::shared_ptr<const detail::LayerImpl> build_bilinear(const BilinearParameters& p, const BilinearOptions& options) {
-  if (!std::isfinite(options.scale)) fail("scale is ", options.scale, ", expected a finite number");
+  detail::check_scale(options.scale);
   detail::check_parameter(p.W, "W.weight", {{"Dq"}, {"Dk"}});
   auto layer = std::make_shared<detail::LayerImpl>();
   layer->name = "bilinear";

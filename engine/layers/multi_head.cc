@@ -156,7 +156,7 @@ void check_heads(const MultiHeadParameters& p, std::int64_t heads, std::int64_t 
 
 std::shared_ptr<const detail::LayerImpl> build(const MultiHeadOptions& options, const MultiHeadParameters& p) {
   const std::int64_t kv_heads = num_kv_heads_of(options);
-  if (options.scale && !std::isfinite(*options.scale)) fail("scale is ", *options.scale, ", expected a finite number");
+  if (options.scale) detail::check_scale(*options.scale);
   check_shapes(p, {});
   check_heads(p, options.num_heads, kv_heads);
   const std::int64_t hidden = p.W_q.size(0);

@@ -2,16 +2,25 @@
 #ifndef ATTEND_PLAN_LAYER_H_
 #define ATTEND_PLAN_LAYER_H_
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "engine/base/message.h"
 #include "engine/matmul/linear.h"
 
 namespace attend::detail {
 
 enum class Score { kDot, kGaussian, kAdditive };
+
+// Queries are multiplied by it where their scores are to be exponents of two.
+inline constexpr float kLog2E = 0x1.715476p+0f;
+inline bool is_scale(float scale) { return std::isfinite(scale * kLog2E); }
+inline void check_scale(float scale) {
+  if (!is_scale(scale)) fail("scale is ", scale, ", expected a finite number, times log2(e) too");
+}
 
 // Immutable once built; plans share it.
 struct LayerImpl {

@@ -198,7 +198,6 @@ void choose_sizes(PlanImpl& plan) {
   plan.key_capacity = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
   plan.padded_values = round_up(to_size(plan.head_value_size), panel);
   // Scores of a dot product are exponents of two where the softmax is online, those of an additive score become so.
-  constexpr float kLog2E = 1.44269504f;
   const bool additive = plan.layer->score == Score::kAdditive;
   const bool exponents = !additive && plan.pooling != Pooling::kMaterialised;
   plan.query_scale = exponents ? plan.scale * kLog2E : plan.scale;

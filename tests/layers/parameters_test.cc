@@ -1,5 +1,6 @@
 // Parameters by name: what is recognised, and errors that name the tensor, what was found and what was expected.
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,20 @@ TEST_CASE("parameters: options that make no layer") {
   CHECK(missing_parts(error_message([] { GaussianAttention layer({.sigma = -1.5f}); }), {"sigma", "-1.5"}) == "");
   CHECK(missing_parts(error_message([] { GaussianAttention layer({.sigma = std::nanf("")}); }), {"sigma", "nan"}) ==
         "");
+  // 1 / sigma^2 is a float, but not what makes exponents of two of it.
+  CHECK(missing_parts(error_message([] { GaussianAttention layer({.sigma = 5.6e-20f}); }), {"sigma", "5.6e-20"}) == "");
+  CHECK(error_message([] { GaussianAttention layer({.sigma = 6.6e-20f}); }) == "");
+  const std::vector<float> W = {1};
+  for (const float scale : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                            std::nanf(""), 3e38f, -2.4e38f}) {
+    CAPTURE(scale);
+    CHECK(missing_parts(error_message([&] { DotAttention layer({.scale = scale}); }), {"scale is", "finite"}) == "");
+    CHECK(missing_parts(error_message([&] {
+                          BilinearAttention layer({.W = {W.data(), {1, 1}}}, {.scale = scale});
+                        }),
+                        {"scale is", "finite"}) == "");
+  }
+  CHECK(error_message([] { DotAttention layer({.scale = 2.3e38f}); }) == "");
 }
 
 TEST_CASE("parameters: views are checked like loaded tensors") {
