@@ -292,6 +292,37 @@ TEST_CASE("contract 4: large scores do not overflow") {
   }
 }
 
+TEST_CASE("contract 4: large scores that are close together, and large values beside them") {
+  for (const float largest : {2e7f, 1e8f, 1e9f, 1e12f, 1e30f, 1e38f, -2e7f, -1e9f, -1e30f}) {
+    for (const std::int64_t num_queries : {1, 7, 20}) {
+      CAPTURE(largest);
+      LayerCase c({.layer = Layer::kDot,
+                   .batch = 1,
+                   .num_queries = num_queries,
+                   .num_keys = 600,
+                   .size = 1,
+                   .value_size = 2,
+                   .lens = Lens::kNone});
+      std::fill(c.queries.data.begin(), c.queries.data.end(), 1.0f);
+      // Enough below for a weight of 0, after the roundings of both scores; in tiles of their own.
+      const float spacing = std::nextafter(std::abs(largest), kInf) - std::abs(largest);
+      for (std::size_t n = 0; n < 600; ++n) {
+        const bool is_largest = n >= 128 && n < 256;
+        c.keys.data[n] = is_largest ? largest : largest - std::max(8 * spacing, 128.0f);
+        c.values.data[2 * n] = is_largest ? 1.0f : 2.0f;
+        c.values.data[2 * n + 1] = is_largest ? -1e34f : 3e34f;
+      }
+      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+        const RunResult result = run_plan(plan, c.inputs(), with_weights);
+        for (std::size_t m = 0; m < static_cast<std::size_t>(num_queries); ++m) {
+          CHECK(std::abs(result.output[2 * m] - 1.0f) <= 1e-6f);
+          CHECK(std::abs(result.output[2 * m + 1] / -1e34f - 1.0f) <= 1e-6f);
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("contract 4: an infinite score is NaN for its row, infinite pre-activations of tanh are not") {
   LayerCase dot({.layer = Layer::kDot, .batch = 1, .num_queries = 2, .num_keys = 20, .size = 1, .lens = Lens::kNone});
   dot.queries.data = {1, -1};

@@ -70,7 +70,7 @@ enum class Exponents {
 struct RowExponent {
   Exponents kind = Exponents::kDirect;
   float scale = 1.0f, offset = 0.0f, lowest = 0.0f;
-  float subtract = 0.0f;  // kClamped: p_j = 2^min(scale (s_j - subtract) + offset, 64)
+  float subtract = 0.0f;  // kClamped: p_j = 2^min(scale (s_j - subtract) + offset, kMaxRise)
 };
 
 HWY_INLINE RowExponent ExponentOfRow(float scale, float inverse_scale, float m) {
@@ -90,7 +90,7 @@ HWY_INLINE V Exponential(D d, V s, const RowExponent& row) {
     return simd::Exp2Scaled(d, s, hn::Set(d, row.scale), hn::Set(d, row.offset), hn::Set(d, row.lowest));
   } else {
     s = hn::MulAdd(hn::Sub(s, hn::Set(d, row.subtract)), hn::Set(d, row.scale), hn::Set(d, row.offset));
-    return simd::Exp2(d, simd::MinKeepNaN(d, s, hn::Set(d, 64.0f)));
+    return simd::Exp2(d, simd::MinKeepNaN(d, s, hn::Set(d, kMaxRise)));
   }
 }
 

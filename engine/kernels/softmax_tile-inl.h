@@ -33,16 +33,16 @@ static constexpr size_t kSumVectors = 2;
 // Numbers of a row, by the same instructions as vectors.
 using One = hn::CappedTag<float, 1>;
 
-// m for a row whose largest score is max: the next whole number. Beyond 2^24 it is not exact, and a little less is
-// taken: then the largest score's own exponent is not below m and it does not weigh 0 (the exponents are kept from
-// overflowing, softmax_row-inl.h). For the same reason scale max may overflow.
+// m for a row whose largest score is max: the next whole number. With a scale it is not exact beyond 2^24, and a little
+// less is taken: then the largest score's own exponent is not below m and it does not weigh 0 (the exponents are kept
+// from overflowing, softmax_row-inl.h). For the same reason scale max may overflow.
 HWY_INLINE float WholeExponent(float max, float scale) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kLargest = std::numeric_limits<float>::max();
   const One d;
   const float m = hn::GetLane(hn::Round(hn::Mul(hn::Set(d, max), hn::Set(d, scale))));
   const float magnitude = m < 0.0f ? -m : m;
   if (magnitude <= kMaxRise) return 0.0f;  // near enough, and Exponents::kDirect
-  if (!(magnitude >= 0x1p24f)) return m;
+  if (!(magnitude >= 0x1p24f) || scale == 1.0f) return m;
   if (magnitude == kInf) return max == m ? m : m < 0.0f ? -kLargest : kLargest;
   return m - magnitude * 0x1p-22f;
 }
@@ -67,11 +67,13 @@ HWY_INLINE void ScaleAccumulators(D d, float* HWY_RESTRICT row, size_t n, float 
   for (size_t k = 0; k < n; k += hn::Lanes(d)) hn::Store(hn::Mul(hn::Load(d, row + k), f), d, row + k);
 }
 
-// m rises to the maximum, and l and o are multiplied by c. Seldom, so kept out of the loop.
+// m rises to the maximum, and l and o are multiplied by c; unless the little less that is taken is no more than m was.
+// Seldom, so kept out of the loop.
 template <class D>
 HWY_NOINLINE void RaiseMax(D d, const SoftmaxTileArgs& args, size_t r, float max) {
   const float before = args.row_max[r];
   const float m = WholeExponent(max, args.scale);
+  if (m <= before) return;
   args.row_max[r] = m;
   // While m is -inf, l is 0 or NaN, which any c leaves as it is, and o may not have been written yet.
   if (before == -std::numeric_limits<float>::infinity()) return;
