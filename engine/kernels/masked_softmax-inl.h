@@ -178,7 +178,7 @@ HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p, co
     exponent.subtract = 0.0f;  // no score above -inf: all weigh 0
   }
   V sums = hn::Zero(d), lost = hn::Zero(d);
-  ExponentialsAndSum(d, input, p, n, exponent, next, sums, lost);
+  ExponentialsAndSum<4>(d, input, p, n, exponent, next, sums, lost);
   const double sum = simd::HorizontalSum(d, sums, lost);
   // A sum of 0 means that all scores are -inf: the row stays 0. NaN is not 0, and spreads to the whole row.
   return sum == 0.0 ? 0.0f : static_cast<float>(1.0 / sum);

@@ -117,9 +117,10 @@ HWY_INLINE V FourExponentials(D d, const float* s, float* p, const RowExponent& 
 
 // p_j of a row, in place or not; adds sum_j p_j to the compensated sum. A NaN score makes its p and the sum NaN.
 //
-// Eight vectors are added to one, and that one to a compensated sum: 11 additions per 8 vectors, beside some 80
-// operations for the powers, and the error does not depend on n (70000 equal terms on one lane would be wrong by 1e-4
-// in a plain sum).
+// kPlain vectors, 8 or 4, are added to one, and that one to a compensated sum: 11 additions per 8 vectors, beside some
+// 80 operations for the powers, and the error does not depend on n (70000 equal terms on one lane would be wrong by
+// 1e-4 in a plain sum). With 4 it is 15 additions and a rounding less, which masked_softmax's 2e-7 needs: one weight
+// near 1 and small ones in the same lane came to 2.4e-7.
 //
 // What is left of a row goes by four, two and one and not in a loop, whose end is mispredicted where other loops came
 // in between, with the powers of the next row waiting. planner/b1_h8_m128_n64_d32 on AVX3, Zen 4: dot/fused 128 -> 114
@@ -127,7 +128,7 @@ HWY_INLINE V FourExponentials(D d, const float* s, float* p, const RowExponent& 
 //
 // meanwhile(j, count) is called before scores j to j + count - 1 have their turn, up to eight vectors: a place to ask
 // for memory that will be wanted. Nothing: DoNothing.
-template <Exponents kKind, class D, class Meanwhile, class V = hn::Vec<D>>
+template <Exponents kKind, size_t kPlain = 8, class D, class Meanwhile, class V = hn::Vec<D>>
 HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row,
                                    const Meanwhile& meanwhile, V& sum, V& lost) {
   const size_t N = hn::Lanes(d);
@@ -136,7 +137,12 @@ HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, cons
     meanwhile(j, 8 * N);
     const V sum0 = FourExponentials<kKind>(d, s + j, p + j, row);
     const V sum1 = FourExponentials<kKind>(d, s + j + 4 * N, p + j + 4 * N, row);
-    simd::CompensatedAdd(d, hn::Add(sum0, sum1), sum, lost);
+    if constexpr (kPlain == 8) {
+      simd::CompensatedAdd(d, hn::Add(sum0, sum1), sum, lost);
+    } else {
+      simd::CompensatedAddOfAny(d, sum0, sum, lost);
+      simd::CompensatedAddOfAny(d, sum1, sum, lost);
+    }
   }
   if (j == n) return;
   meanwhile(j, n - j);
@@ -144,10 +150,18 @@ HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, cons
   if (j + 4 * N <= n) {
     rest = FourExponentials<kKind>(d, s + j, p + j, row);
     j += 4 * N;
+    if constexpr (kPlain == 4) {
+      simd::CompensatedAddOfAny(d, rest, sum, lost);
+      rest = hn::Zero(d);
+    }
   }
   if (j + 2 * N <= n) {
     rest = hn::Add(rest, TwoExponentials<kKind>(d, s + j, p + j, row));
     j += 2 * N;
+    if constexpr (kPlain == 4) {
+      simd::CompensatedAddOfAny(d, rest, sum, lost);
+      rest = hn::Zero(d);
+    }
   }
   if (j + N <= n) {
     const V p0 = Exponential<kKind>(d, hn::LoadU(d, s + j), row);
@@ -163,16 +177,20 @@ HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, cons
     simd::StoreTail(p0, d, p + j, n - j);
     rest = hn::Add(rest, p0);
   }
-  simd::CompensatedAdd(d, rest, sum, lost);
+  if constexpr (kPlain == 8) {
+    simd::CompensatedAdd(d, rest, sum, lost);
+  } else {
+    simd::CompensatedAddOfAny(d, rest, sum, lost);
+  }
 }
 
-template <class D, class Meanwhile, class V = hn::Vec<D>>
+template <size_t kPlain = 8, class D, class Meanwhile, class V = hn::Vec<D>>
 HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row,
                                    const Meanwhile& meanwhile, V& sum, V& lost) {
   if (HWY_LIKELY(row.kind == Exponents::kScaled)) {
-    ExponentialsAndSum<Exponents::kScaled>(d, s, p, n, row, meanwhile, sum, lost);
+    ExponentialsAndSum<Exponents::kScaled, kPlain>(d, s, p, n, row, meanwhile, sum, lost);
   } else {
-    ExponentialsAndSum<Exponents::kClamped>(d, s, p, n, row, meanwhile, sum, lost);
+    ExponentialsAndSum<Exponents::kClamped, kPlain>(d, s, p, n, row, meanwhile, sum, lost);
   }
 }
 

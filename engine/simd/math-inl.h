@@ -240,6 +240,16 @@ HWY_INLINE void CompensatedAdd(D /*d*/, V x, V& sum, V& lost) {
   sum = next;
 }
 
+// The same for x of any size beside sum, by three operations more (Knuth, The Art of Computer Programming 2, 4.2.2,
+// theorem B). CompensatedAdd may lose half a spacing where x is larger.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void CompensatedAddOfAny(D /*d*/, V x, V& sum, V& lost) {
+  const V next = hn::Add(sum, x);
+  const V part = hn::Sub(next, sum);
+  lost = hn::Sub(lost, hn::Add(hn::Sub(sum, hn::Sub(next, part)), hn::Sub(x, part)));
+  sum = next;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace attend
 HWY_AFTER_NAMESPACE();

@@ -118,6 +118,20 @@ TEST_CASE("masked_softmax: adversarial rows") {
     for (float& score : row.scores) score = random.uniform(-spread, spread);
     rows.push_back(row);
   }
+  // One weight near 1 and seven small ones in the same lane of 1, 4, 8 or 16: roundings of its sums that agree.
+  const std::vector<std::vector<float>> lanes = {
+      {-16.9548111f, -15.7814236f, -16.089529f, -18.2565269f, -16.9762821f, -17.8776932f, 0.000929482281f,
+       -16.6356602f},
+      {-11.260951f, -5.99973059f, -15.6951838f, -12.2939148f, -12.6652403f, 0.0109186862f, -4.83294344f, -14.9817791f},
+      {690.879822f, 682.085449f, 693.916809f, 690.633789f, 699.393005f, 690.618225f, 685.343994f, 692.596985f},
+      {-5.34901142f, -16.6692162f, -10.4938526f, -16.229166f, -10.5154572f, -13.0973854f, 0.361097664f, -10.7731771f}};
+  for (const std::size_t stride : {1u, 4u, 8u, 16u}) {
+    for (const std::vector<float>& lane : lanes) {
+      Row row{"one lane of " + std::to_string(stride), filled(lane.size() * stride, -1e4f)};
+      for (std::size_t k = 0; k < lane.size(); ++k) row.scores[k * stride] = lane[k];
+      rows.push_back(row);
+    }
+  }
   Row ramp{"ramp up", filled(65536, 0.0f)};
   for (std::size_t j = 0; j < ramp.scores.size(); ++j) ramp.scores[j] = static_cast<float>(j) * 1e-3f;
   rows.push_back(ramp);
