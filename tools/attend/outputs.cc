@@ -7,6 +7,7 @@
 
 #include "attend/error.h"
 #include "attend/io.h"
+#include "tools/io/links.h"
 
 namespace attend::tools {
 namespace {
@@ -17,11 +18,12 @@ namespace fs = std::filesystem;
   throw Error(path + ": cannot write: " + reason);
 }
 
-// Where a link leads, so that the link stays and its goal is replaced.
-fs::path follow_links(const std::string& path) {
+// Where a link leads, so that the link stays and its goal is replaced, or made where there is none yet.
+fs::path goal_of(const std::string& path) {
   std::error_code error;
-  const fs::path real = fs::canonical(path, error);
-  return error ? fs::path(path) : real;
+  const fs::path goal = io::follow_links(path, error);
+  if (error) fail(path, error.message());
+  return goal;
 }
 
 fs::path staged_name(const fs::path& goal, std::size_t index) {
@@ -38,7 +40,7 @@ std::string about(const std::string& path, const fs::path& staged, std::string m
 
 void check_writable(const std::string& path) {
   if (path.empty()) return;
-  const fs::path goal = follow_links(path);
+  const fs::path goal = goal_of(path);
   std::error_code error;
   const fs::file_status status = fs::status(goal, error);
   if (fs::is_directory(status)) fail(path, "is a directory, expected a file");
@@ -55,11 +57,11 @@ OutputFiles::~OutputFiles() {
 
 void OutputFiles::add(const std::string& path, TensorView<const float> tensor) {
   if (path.empty()) return;
-  const fs::path goal = follow_links(path);
+  const fs::path goal = goal_of(path);
   const fs::path staged = staged_name(goal, files_.size());
   std::error_code error;
   const fs::file_status before = fs::status(goal, error);
-  files_.push_back({.staged = staged, .goal = goal, .is_new = !fs::exists(before)});
+  files_.push_back({.path = path, .staged = staged, .goal = goal, .is_new = !fs::exists(before)});
   try {
     io::save_npy(staged.string(), tensor);
   } catch (const Error& e) {
@@ -77,7 +79,7 @@ void OutputFiles::commit() {
     for (std::size_t done = 0; done < i; ++done) {
       if (files_[done].is_new) fs::remove(files_[done].goal, ignored);
     }
-    fail(files_[i].goal.string(), error.message());
+    fail(files_[i].path, error.message());
   }
   files_.clear();
 }

@@ -15,7 +15,8 @@ namespace attend::tools {
 void check_writable(const std::string& path);
 
 // Several .npy files that appear together: all are written beside their goals, then all are renamed. Only a failure
-// between two renames could leave some without the others; a new file is then removed again.
+// between two renames could leave some without the others; a new file is then removed again. A link stays, and what it
+// leads to is replaced, or made where nothing is there yet.
 class OutputFiles {
  public:
   OutputFiles() = default;
@@ -29,6 +30,7 @@ class OutputFiles {
 
  private:
   struct File {
+    std::string path;
     std::filesystem::path staged, goal;
     bool is_new;
   };

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "tools/io/links.h"
 #include "tools/io/message.h"
 
 namespace attend::io {
@@ -18,22 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxLinks = 40;  // as the Linux kernel (MAXSYMLINKS)
 constexpr int kMaxAttempts = 1000;
 constexpr std::size_t kMaxBytesPerWrite = std::size_t{1} << 30U;
-
-// The file that a path means once its links are followed. It need not exist yet: a dangling link names it too.
-fs::path follow_links(const std::string& path, const std::string& label) {
-  fs::path goal(path);
-  for (int i = 0; i < kMaxLinks; ++i) {
-    std::error_code error;
-    if (!fs::is_symlink(goal, error)) return goal;
-    const fs::path target = fs::read_symlink(goal, error);
-    if (error) fail(label, "cannot write: " + error.message());
-    goal = goal.parent_path() / target;  // an absolute target replaces all of it
-  }
-  fail(label, "cannot write: " + system_reason(ELOOP));
-}
 
 // Unlike the goal's name with a suffix, this one never becomes too long for the file system.
 std::string temporary_name() {
@@ -45,7 +32,9 @@ std::string temporary_name() {
 
 AtomicFile::AtomicFile(const std::string& path) : label_(printable_path(path)) {
   if (path.empty() || path.find('\0') != std::string::npos) fail(label_, "cannot write: not a path");
-  const fs::path goal = follow_links(path, label_);
+  std::error_code error;
+  const fs::path goal = follow_links(path, error);
+  if (error) fail(label_, "cannot write: " + error.message());
   goal_ = goal.string();
   if (goal.filename().empty()) fail(label_, "cannot write: names a directory, expected a file");
   struct stat status {};

@@ -207,6 +207,25 @@ TEST_CASE("attend run: a replaced file keeps its permissions, a link stays a lin
   CHECK(dir.names() == std::vector<std::string>{"o.npy", "q.npy", "real.npy"});
 }
 
+TEST_CASE("attend run: a link to a file that is not there yet stays, and the file is made") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  fs::create_directory(dir.path("data"));
+  fs::create_symlink("data/real.npy", dir.path("link.npy"));
+  fs::create_symlink(dir.path("link.npy"), dir.path("o.npy"));
+  REQUIRE(run_attend(run_words(dir, {})).exit_code == 0);
+  CHECK(fs::is_symlink(dir.path("o.npy")));
+  CHECK(fs::is_symlink(dir.path("link.npy")));
+  CHECK(io::load_sizes(dir.path("data/real.npy")) == std::vector<std::int64_t>{2, 3, 4});
+  fs::create_symlink("circle.npy", dir.path("circle.npy"));
+  CHECK(is_error(run_attend({"run", "--queries", dir.path("q.npy"), "--output", dir.path("circle.npy")}),
+                 "circle.npy: cannot write: Too many levels of symbolic links"));
+  fs::create_symlink("none/w.npy", dir.path("lost.npy"));
+  CHECK(is_error(run_attend({"run", "--queries", dir.path("q.npy"), "--output", dir.path("lost.npy")}),
+                 "lost.npy: cannot write: No such file or directory"));
+  CHECK(dir.names() == std::vector<std::string>{"circle.npy", "data", "link.npy", "lost.npy", "o.npy", "q.npy"});
+}
+
 }  // namespace attend::tests
 
 #endif  // ATTEND_CLI_PATH
