@@ -8,9 +8,12 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/attend/command.h"
+#include "tools/io/links.h"
 
 namespace attend::tools {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool given(const CLI::App& app, const std::string& word) {
   const CLI::Option* option = app.get_option_no_throw(word);
@@ -88,13 +91,16 @@ void check_input_words(const CLI::App& app, Subcommand subcommand, const Words& 
   }
 }
 
-// Where they exist, links and dots resolved.
-bool same_file(const std::string& a, const std::string& b) {
+// What a path leads to, whatever it is called and whether or not it is there yet: links and dots resolved, from the
+// root. weakly_canonical alone leaves "x.npy" relative while it does not exist, but not "./x.npy".
+fs::path goal_of(const std::string& path) {
   std::error_code error;
-  const std::filesystem::path first = std::filesystem::weakly_canonical(a, error);
-  const std::filesystem::path second = std::filesystem::weakly_canonical(b, error);
-  return a == b || (!error && first == second);
+  const fs::path goal = fs::absolute(io::follow_links(path, error), error);
+  const fs::path real = fs::weakly_canonical(goal, error);
+  return error ? goal : real;
 }
+
+bool same_file(const std::string& a, const std::string& b) { return a == b || goal_of(a) == goal_of(b); }
 
 void check_output_words(const OutputWords& words) {
   if (!words.output.empty()) check_ending("--output", words.output, {".npy"});

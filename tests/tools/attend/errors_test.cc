@@ -133,6 +133,31 @@ TEST_CASE("attend: outputs must be two .npy files") {
   CHECK(is_wrong_usage(run_attend(run_words(dir, {"--attention-weights", dir.path() + "/./o.npy"})), "same file"));
 }
 
+TEST_CASE("attend: two outputs are one file whatever it is called, and before it is there") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4}));
+  fs::create_symlink("x.npy", dir.path("link.npy"));
+  fs::create_directory(dir.path("d"));
+  const fs::path old_directory = fs::current_path();
+  fs::current_path(dir.path());
+  for (const std::string& name :
+       {std::string("x.npy"), std::string("./x.npy"), std::string("d/../x.npy"), std::string("none/../x.npy"),
+        std::string("link.npy"), dir.path("x.npy"), dir.path("d/../x.npy"), dir.path("link.npy")}) {
+    INFO(name);
+    for (const std::string& other : {std::string("x.npy"), std::string("./x.npy"), dir.path("x.npy")}) {
+      const std::vector<std::string> outputs = {"--output", name, "--attention-weights", other};
+      for (std::vector<std::string> words : {std::vector<std::string>{"run", "--queries", q},
+                                             std::vector<std::string>{"check", "--layer", "dot", "--queries", q}}) {
+        words.insert(words.end(), outputs.begin(), outputs.end());
+        CHECK(is_wrong_usage(run_attend(words), "--output and --attention-weights are the same file, '" + name + "'"));
+      }
+    }
+  }
+  fs::current_path(old_directory);
+  CHECK(dir.names() == std::vector<std::string>{"d", "link.npy", "q.npy"});
+}
+
 TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they were") {
   const TempDir dir;
   dir.write("o.npy", "old");
