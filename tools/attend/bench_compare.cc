@@ -14,6 +14,7 @@
 #include "tools/attend/bench_report.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/numbers.h"
 #include "tools/attend/words.h"
 #include "tools/bench_compare/comparison.h"
 #include "tools/io/atomic_file.h"
@@ -101,14 +102,6 @@ std::function<bool(const std::string&)> parse_filter(const std::string& text) {
     delete each;
   });
   return [regex](const std::string& name) { return regexec(regex.get(), name.c_str(), 0, nullptr, 0) == 0; };
-}
-
-double parse_number(const char* word, const std::string& text, double least, double below, const char* expected) {
-  double number = 0;
-  if (!CLI::detail::lexical_cast(text, number) || !(number >= least) || !(number < below)) {
-    wrong_usage(std::string(word) + ": '" + text + "', expected " + expected);
-  }
-  return number;
 }
 
 void add_options(CLI::App& parser, BenchCompareWords& words) {

@@ -14,6 +14,7 @@
 #include "attend/io.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/numbers.h"
 #include "tools/attend/outputs.h"
 #include "tools/attend/progress.h"
 #include "tools/attend/words.h"
@@ -117,11 +118,7 @@ void draw(const HeatmapWords& words) {
 
 std::optional<std::int64_t> parse_head(const std::string& text) {
   if (text == "all") return std::nullopt;
-  std::int64_t head = 0;
-  if (!CLI::detail::lexical_cast(text, head) || head < 0) {
-    wrong_usage("--head: '" + text + "', expected a number from 0 on, or all");
-  }
-  return head;
+  return parse_whole("--head", text, 0, kNoLimit, ", or all");
 }
 
 }  // namespace
@@ -142,9 +139,11 @@ Command add_heatmap(CLI::App& app) {
       ->option_text("FILE");
   parser->add_option("--column-labels", words->column_labels, "The same for the N keys. Default: indices.")
       ->option_text("FILE");
-  parser->add_option("--batch", words->batch, "Which batch entry, from 0. Default: 0.")
-      ->option_text("I")
-      ->check(CLI::NonNegativeNumber);
+  parser
+      ->add_option_function<std::string>(
+          "--batch", [words](const std::string& text) { words->batch = parse_whole("--batch", text, 0); },
+          "Which batch entry, from 0. Default: 0.")
+      ->option_text("I");
   parser
       ->add_option_function<std::string>(
           "--head", [words](const std::string& text) { words->head = parse_head(text); },

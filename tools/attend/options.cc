@@ -11,6 +11,7 @@
 
 #include "attend/executor.h"
 #include "tools/attend/command.h"
+#include "tools/attend/numbers.h"
 #include "tools/attend/words.h"
 
 namespace attend::tools {
@@ -45,6 +46,19 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
   return shape;
 }
 
+// A whole number from 1 on.
+CLI::Option& add_whole(CLI::App& app, const std::string& word, std::optional<std::int64_t>& number,
+                       const std::string& description) {
+  return *app.add_option_function<std::string>(
+      word, [word, &number](const std::string& text) { number = parse_whole(word, text, 1); }, description);
+}
+
+CLI::Option& add_float(CLI::App& app, const std::string& word, std::optional<float>& number,
+                       const std::string& description) {
+  return *app.add_option_function<std::string>(
+      word, [word, &number](const std::string& text) { number = parse_float(word, text); }, description);
+}
+
 void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
   const std::string group = "Layer";
   const std::string choice =
@@ -74,18 +88,16 @@ void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
                  "Default: nothing.")
       ->option_text("P")
       ->group(group);
-  app.add_option("--num-heads", words.num_heads,
-                 std::string("Heads of multi-head. Default: 1.") +
-                     (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, H, N, D)." : ""))
-      ->option_text("H")
-      ->check(CLI::PositiveNumber)
+  add_whole(app, "--num-heads", words.num_heads,
+            std::string("Heads of multi-head. Default: 1.") +
+                (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, H, N, D)." : ""))
+      .option_text("H")
       ->group(group);
-  app.add_option("--num-kv-heads", words.num_kv_heads,
-                 std::string("Heads of keys and values of multi-head with dot scoring, a divisor of\n--num-heads H: "
-                             "query head h sees those of head h / (H / HKV). Default: H.") +
-                     (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, HKV, N, D)." : ""))
-      ->option_text("HKV")
-      ->check(CLI::PositiveNumber)
+  add_whole(app, "--num-kv-heads", words.num_kv_heads,
+            std::string("Heads of keys and values of multi-head with dot scoring, a divisor of\n--num-heads H: "
+                        "query head h sees those of head h / (H / HKV). Default: H.") +
+                (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, HKV, N, D)." : ""))
+      .option_text("HKV")
       ->group(group);
   app.add_option_function<std::string>(
          "--scoring",
@@ -96,18 +108,17 @@ void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
          "How the heads of multi-head score: dot or additive (needs w_v.weight (H, D)).\nDefault: dot.")
       ->option_text("S")
       ->group(group);
-  app.add_option("--scale", words.scale,
-                 "Factor of the scores of dot, bilinear and multi-head with dot scoring.\n"
-                 "Default: 1/sqrt(D), D the size of a query or of a head; bilinear: 1.")
-      ->option_text("X")
+  add_float(app, "--scale", words.scale,
+            "Factor of the scores of dot, bilinear and multi-head with dot scoring.\n"
+            "Default: 1/sqrt(D), D the size of a query or of a head; bilinear: 1.")
+      .option_text("X")
       ->group(group);
-  app.add_option("--sigma", words.sigma, "Width of gaussian. Default: 1.")->option_text("X")->group(group);
+  add_float(app, "--sigma", words.sigma, "Width of gaussian. Default: 1.").option_text("X")->group(group);
   if (may_invent) {
-    app.add_option("--num-hiddens", words.num_hiddens,
-                   "Hidden units of additive, or of all heads of multi-head, when there is no\n--weights. "
-                   "Default: 64 for additive, 16 a head for multi-head.")
-        ->option_text("U")
-        ->check(CLI::PositiveNumber)
+    add_whole(app, "--num-hiddens", words.num_hiddens,
+              "Hidden units of additive, or of all heads of multi-head, when there is no\n--weights. "
+              "Default: 64 for additive, 16 a head for multi-head.")
+        .option_text("U")
         ->group(group);
   }
 }
@@ -196,11 +207,13 @@ void add_machine_words(CLI::App& app, std::string& target, int& threads) {
   app.add_option("--target", target, "Instruction set, one of `attend targets`. Default: the best.")
       ->option_text("T")
       ->group(group);
-  app.add_option(
-         "--threads", threads,
+  app.add_option_function<std::string>(
+         "--threads",
+         [&threads](const std::string& text) {
+           threads = static_cast<int>(parse_whole("--threads", text, 0, kMaxThreads));
+         },
          "Threads; 0: all CPUs. Results are the same for any number.\nDefault: " + std::to_string(threads) + ".")
       ->option_text("N")
-      ->check(CLI::Range(0, kMaxThreads))
       ->group(group);
 }
 

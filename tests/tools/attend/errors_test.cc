@@ -87,10 +87,48 @@ TEST_CASE("attend: wrong usage is told with help, exit code 2") {
   CHECK(is_wrong_usage(run({"--layer", "multi-head", "--scoring", "cubic"}), "cubic"));
   CHECK(is_wrong_usage(run({"--causal", "up"}), "--causal: 'up', expected bottom-right or top-left"));
   CHECK(is_wrong_usage(run({"--skip-padded-queries"}), "--skip-padded-queries is of no use without --valid-lens"));
-  CHECK(is_wrong_usage(run({"--threads", "-1"}), "--threads"));
-  CHECK(is_wrong_usage(run({"--threads", "many"}), "--threads"));
   CHECK(is_wrong_usage(run({"--layer", "dot", "--keys", ""}), "--keys"));
   CHECK(dir.names() == std::vector<std::string>{"q.npy"});
+}
+
+TEST_CASE("attend: a number that is none, out of range or too large is wrong usage, never another number") {
+  const TempDir dir;
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& word, const std::string& text,
+                           const std::string& expected) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {word, text});
+    const Finished finished = run_attend(all);
+    INFO(word, " ", text, ": ", finished.err);
+    CHECK(is_wrong_usage(finished, "attend: error: " + word + ": '" + text + "', expected " + expected));
+    CHECK(finished.err.ends_with(expected + "\n"));
+  };
+  const std::vector<std::string> plan = {"plan", "--layer", "multi-head", "--shape", "1,2,3"};
+  for (const char* word : {"--num-heads", "--num-kv-heads", "--num-hiddens"}) {
+    for (const char* text : {"0", "-2", "two", "", "2.5", "4x", "0x4", " 4", "+4"}) {
+      refused(plan, word, text, "a whole number from 1 on");
+    }
+    refused(plan, word, "4000000000000000000000", "a whole number from 1 to 9223372036854775807");
+  }
+  for (const char* text : {"two", "-1", "1025", "4000000000000000000000"}) {
+    refused(plan, "--threads", text, "a whole number from 0 to 1024");
+    refused({"softmax", "--input", "s.npy", "--output", dir.path("o.npy")}, "--threads", text,
+            "a whole number from 0 to 1024");
+  }
+  for (const char* text : {"1e39", "-1e39", "1e-60", "inf", "nan", "wide", "", "1,5", "2x"}) {
+    refused(plan, "--scale", text, "a finite number in the range of float32");
+    refused({"plan", "--layer", "gaussian", "--shape", "1,2,3"}, "--sigma", text,
+            "a finite number in the range of float32");
+  }
+  const std::vector<std::string> heatmap = {"heatmap", "--attention-weights", "w.npy", "--output", dir.path("o.png")};
+  for (const char* text : {"-1", "x", "1.5"}) {
+    refused(heatmap, "--batch", text, "a whole number from 0 on");
+    refused(heatmap, "--head", text, "a whole number from 0 on, or all");
+  }
+  refused(heatmap, "--batch", "99999999999999999999", "a whole number from 0 to 9223372036854775807");
+  refused(heatmap, "--head", "99999999999999999999", "a whole number from 0 to 9223372036854775807, or all");
+  CHECK(run_attend({"plan", "--layer", "dot", "--shape", "1,2,3", "--scale", "-2.5e-3"}).exit_code == 0);
+  CHECK(run_attend({"plan", "--layer", "dot", "--shape", "1,2,3", "--num-heads", "007"}).exit_code == 0);
+  CHECK(dir.names().empty());
 }
 
 TEST_CASE("attend: words of another layer are wrong usage") {
