@@ -1,7 +1,9 @@
 // attend compare: how far two tensors are apart. For scripts that hold a result against another implementation's.
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -10,13 +12,14 @@
 #include "attend/io.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/numbers.h"
 
 namespace attend::tools {
 namespace {
 
 struct CompareWords {
   std::string actual, expected;
-  double tolerance = -1;  // not given: only report
+  std::optional<double> tolerance;  // not given: only report
 };
 
 // "[1, 0, 7]": the place of an element in row-major order.
@@ -59,8 +62,8 @@ void compare(const CompareWords& words) {
   std::printf("largest difference %s", scientific(largest).c_str());
   if (largest > 0) std::printf(" at %s", place_text(where, actual.sizes).c_str());
   std::printf(", of values up to %.3g, in %zu elements\n", magnitude, actual.data.size());
-  if (words.tolerance >= 0 && !(largest <= words.tolerance)) {
-    throw Error("largest difference is " + scientific(largest) + ", expected at most " + scientific(words.tolerance));
+  if (words.tolerance && !(largest <= *words.tolerance)) {
+    throw Error("largest difference is " + scientific(largest) + ", expected at most " + scientific(*words.tolerance));
   }
 }
 
@@ -71,8 +74,14 @@ Command add_compare(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("compare", "Prints the largest difference of two tensors of equal sizes.");
   sub->add_option("actual", words->actual, "A tensor: file.npy, file.npz:name or file.safetensors:name.")->required();
   sub->add_option("expected", words->expected, "The tensor it should equal.")->required();
-  sub->add_option("--tolerance", words->tolerance, "Exit 1 when the largest difference is beyond this.")
-      ->check(CLI::NonNegativeNumber);
+  sub->add_option_function<std::string>(
+         "--tolerance",
+         [words](const std::string& text) {
+           words->tolerance = parse_number("--tolerance", text, 0, std::numeric_limits<double>::infinity(),
+                                           "a finite number from 0 on");
+         },
+         "Exit 1 when the largest difference is beyond this.")
+      ->option_text("X");
   sub->footer("Example:\n  attend compare out.npy pytorch.npz:output --tolerance 1e-5");
   return {sub, [words] { compare(*words); }};
 }

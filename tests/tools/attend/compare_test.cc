@@ -44,6 +44,20 @@ TEST_CASE("attend compare: prints the largest difference and its place, exits 1 
   CHECK(sizes.err.find("(1, 1)") != std::string::npos);
   CHECK(run_attend({"compare", a}).exit_code == 2);
 }
+
+TEST_CASE("attend compare: a tolerance that no difference can be held to is wrong usage") {
+  const TempDir dir;
+  const std::string a = dir.path("a.npy"), b = dir.path("b.npy");
+  save(a, {1.0f, 2.0f});
+  save(b, {1.0f, 200.0f});
+  for (const char* text : {"nan", "-nan", "inf", "-1", "1e400", "", "small"}) {
+    CHECK(is_wrong_usage(run_attend({"compare", a, b, std::string("--tolerance=") + text}), "--tolerance"));
+  }
+  for (const char* text : {"nan", "-1", "1e400", "small"}) {
+    CHECK(is_wrong_usage(run_attend({"compare", a, b, "--tolerance", text}),
+                         std::string("--tolerance: '") + text + "', expected a finite number from 0 on"));
+  }
+}
 #endif
 
 }  // namespace attend::tests

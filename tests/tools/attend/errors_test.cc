@@ -59,8 +59,7 @@ Positionals:
 
 Options:
   -h,--help                  Prints this help.
-  --tolerance FLOAT:NONNEGATIVE
-                             Exit 1 when the largest difference is beyond this.
+  --tolerance X              Exit 1 when the largest difference is beyond this.
 
 Example:
   attend compare out.npy pytorch.npz:output --tolerance 1e-5
