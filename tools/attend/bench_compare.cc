@@ -146,8 +146,9 @@ Command add_bench_compare(CLI::App& app) {
   const auto words = std::make_shared<BenchCompareWords>();
   CLI::App* parser =
       app.add_subcommand("bench-compare", "Compares two runs of a Google Benchmark program: faster, slower, how sure.");
-  parser->add_option("A", words->a, "The run before: JSON of a Google Benchmark program, 1.7 or later.")->required();
-  parser->add_option("B", words->b, "The run after. May be A itself.")->required();
+  parser->add_option("FILE_A", words->a, "The run before, A: JSON of a Google Benchmark program, 1.7 or later.")
+      ->required();
+  parser->add_option("FILE_B", words->b, "The run after, B. May be FILE_A itself.")->required();
   add_options(*parser, *words);
   parser->footer(
       "Write the files with 10 repetitions of each case; one case needs 4 at least, fifty need 7:\n"

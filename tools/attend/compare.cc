@@ -72,8 +72,8 @@ void compare(const CompareWords& words) {
 Command add_compare(CLI::App& app) {
   auto words = std::make_shared<CompareWords>();
   CLI::App* sub = app.add_subcommand("compare", "Prints the largest difference of two tensors of equal sizes.");
-  sub->add_option("actual", words->actual, "A tensor: file.npy, file.npz:name or file.safetensors:name.")->required();
-  sub->add_option("expected", words->expected, "The tensor it should equal.")->required();
+  sub->add_option("ACTUAL", words->actual, "A tensor: file.npy, file.npz:name or file.safetensors:name.")->required();
+  sub->add_option("EXPECTED", words->expected, "The tensor it should equal.")->required();
   sub->add_option_function<std::string>(
          "--tolerance",
          [words](const std::string& text) {

@@ -42,7 +42,8 @@ TEST_CASE("attend compare: prints the largest difference and its place, exits 1 
   CHECK(sizes.exit_code == 1);
   CHECK(sizes.err.find("(1, 4)") != std::string::npos);
   CHECK(sizes.err.find("(1, 1)") != std::string::npos);
-  CHECK(run_attend({"compare", a}).exit_code == 2);
+  CHECK(is_wrong_usage(run_attend({"compare", a}), "attend: error: EXPECTED is required"));
+  CHECK(is_wrong_usage(run_attend({"compare"}), "attend: error: ACTUAL is required"));
 }
 
 TEST_CASE("attend compare: a tolerance that no difference can be held to is wrong usage") {

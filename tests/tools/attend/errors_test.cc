@@ -51,11 +51,11 @@ TEST_CASE("attend: help and version are no errors") {
 
 TEST_CASE("attend: help has the same words and lines whatever CLI11 makes of them") {
   CHECK(run_attend({"compare", "--help"}).out == R"(Prints the largest difference of two tensors of equal sizes.
-Usage: attend compare [OPTIONS] actual expected
+Usage: attend compare [OPTIONS] ACTUAL EXPECTED
 
 Positionals:
-  actual TEXT REQUIRED       A tensor: file.npy, file.npz:name or file.safetensors:name.
-  expected TEXT REQUIRED     The tensor it should equal.
+  ACTUAL TEXT REQUIRED       A tensor: file.npy, file.npz:name or file.safetensors:name.
+  EXPECTED TEXT REQUIRED     The tensor it should equal.
 
 Options:
   -h,--help                  Prints this help.
