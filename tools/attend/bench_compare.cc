@@ -172,6 +172,7 @@ Command add_bench_compare(CLI::App& app) {
       "  attend bench-compare before.json after.json --filter '^dot/.*/AVX3$' --fail-on-slower");
   parser->callback([words] {
     if (!words->output.empty()) check_ending("--output", words->output, {".json", ".csv"});
+    check_apart({{"--output", words->output}}, {{"FILE_A", words->a}, {"FILE_B", words->b}});
   });
   return {parser, [words] { bench_compare(*words); }};
 }

@@ -155,7 +155,12 @@ Command add_heatmap(CLI::App& app) {
       "Example:\n"
       "  attend heatmap --attention-weights weights.npy --row-labels iso.txt --column-labels written.txt \\\n"
       "      --batch 3 --output alignment.png");
-  parser->callback([words] { check_ending("--output", words->output, {".png", ".svg"}); });
+  parser->callback([words] {
+    check_ending("--output", words->output, {".png", ".svg"});
+    check_apart({{"--output", words->output}}, {{"--attention-weights", words->attention_weights},
+                                                {"--row-labels", words->row_labels},
+                                                {"--column-labels", words->column_labels}});
+  });
   return {parser, [words] { draw(*words); }};
 }
 

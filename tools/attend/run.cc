@@ -93,7 +93,7 @@ Command add_run(CLI::App& app) {
   parser->add_flag("--quiet", words->quiet, "No summary on stdout.");
   parser->add_flag("--explain", words->explain, "Print the plan, its reasons, and an additive score's tiles per tier.");
   parser->footer(
-      "Nothing is written unless everything succeeds; files are replaced at once.\n\n"
+      "Nothing is written unless everything succeeds; files are replaced at once. No output may be an input.\n\n"
       "Example:\n"
       "  attend run --layer multi-head --num-heads 4 --weights model.safetensors \\\n"
       "      --prefix encoder.layers.0.self_attn. --queries x.npz:queries --valid-lens x.npz:valid_lens \\\n"

@@ -55,12 +55,17 @@ Command add_softmax(CLI::App& app) {
           "--valid-lens", words->valid_lens,
           "How many scores are valid, for each batch entry (B) or each row (B, M);\nint32 or int64. Default: all.")
       ->option_text("FILE");
-  parser->add_option("--output", words->output, "The softmax, in the shape of the input; .npy.")
+  parser
+      ->add_option("--output", words->output,
+                   "The softmax, in the shape of the input; .npy, another file than the inputs.")
       ->option_text("FILE")
       ->required();
   add_machine_words(*parser, words->target, words->threads);
   parser->footer("Example:\n  attend softmax --input scores.npy --valid-lens lens.npy --output weights.npy");
-  parser->callback([words] { check_ending("--output", words->output, {".npy"}); });
+  parser->callback([words] {
+    check_ending("--output", words->output, {".npy"});
+    check_apart({{"--output", words->output}}, {{"--input", words->input}, {"--valid-lens", words->valid_lens}});
+  });
   return {parser, [words] { run_softmax(*words); }};
 }
 

@@ -100,14 +100,19 @@ fs::path goal_of(const std::string& path) {
   return error ? goal : real;
 }
 
-bool same_file(const std::string& a, const std::string& b) { return a == b || goal_of(a) == goal_of(b); }
+void check_not_same(const FileWord& one, const FileWord& other) {
+  if (one.second.empty() || other.second.empty() || goal_of(one.second) != goal_of(other.second)) return;
+  wrong_usage(one.first + " and " + other.first + " are the same file, '" + one.second + "'");
+}
 
-void check_output_words(const OutputWords& words) {
+void check_output_words(const CLI::App& app, const OutputWords& words) {
   if (!words.output.empty()) check_ending("--output", words.output, {".npy"});
   if (!words.attention_weights.empty()) check_ending("--attention-weights", words.attention_weights, {".npy"});
-  if (!words.output.empty() && !words.attention_weights.empty() && same_file(words.output, words.attention_weights)) {
-    wrong_usage("--output and --attention-weights are the same file, '" + words.output + "'");
+  std::vector<FileWord> inputs;
+  for (const char* word : {"--queries", "--keys", "--values", "--valid-lens", "--weights", "--profile"}) {
+    if (given(app, word)) inputs.emplace_back(word, app.get_option(word)->as<std::string>());
   }
+  check_apart({{"--output", words.output}, {"--attention-weights", words.attention_weights}}, inputs);
 }
 
 // "" is what a script passes whose variable is not set.
@@ -131,11 +136,18 @@ void check_ending(const std::string& word, const std::string& path, const std::v
   wrong_usage(word + ": '" + path + "', expected a file name that ends with " + expected);
 }
 
+void check_apart(const std::vector<FileWord>& outputs, const std::vector<FileWord>& inputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t j = i + 1; j < outputs.size(); ++j) check_not_same(outputs[i], outputs[j]);
+    for (const FileWord& input : inputs) check_not_same(outputs[i], input);
+  }
+}
+
 void check_words(const CLI::App& app, Subcommand subcommand, const Words& words) {
   check_not_empty(app, subcommand);
   check_layer_words(app, words);
   check_input_words(app, subcommand, words);
-  if (subcommand != Subcommand::kPlan) check_output_words(words.outputs);
+  if (subcommand != Subcommand::kPlan) check_output_words(app, words.outputs);
 }
 
 }  // namespace attend::tools

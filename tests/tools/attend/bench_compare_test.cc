@@ -192,6 +192,15 @@ TEST_CASE("attend bench-compare: --output as JSON and CSV, with names that need 
   CHECK(report.at("summary").at("no test") == 1);
 }
 
+TEST_CASE("attend bench-compare: a measurement is not written over") {
+  const TempDir dir;
+  const std::string a = write_case(dir, "a.json", 1000), b = write_case(dir, "b.json", 1200);
+  const std::string measured = dir.read("a.json");
+  CHECK(is_wrong_usage(compare({a, b, "--output", a}), "--output and FILE_A are the same file"));
+  CHECK(is_wrong_usage(compare({b, a, "--output", dir.path("./a.json")}), "--output and FILE_B are the same file"));
+  CHECK(dir.read("a.json") == measured);
+}
+
 TEST_CASE("attend bench-compare: errors are one line, wrong usage is told, no file is half written") {
   const TempDir dir;
   const std::string a = write_case(dir, "a.json", 1000), text = dir.write("t.json", "Benchmark  Time\n"),

@@ -195,6 +195,42 @@ TEST_CASE("attend: two outputs are one file whatever it is called, and before it
   CHECK(dir.names() == std::vector<std::string>{"d", "link.npy", "q.npy"});
 }
 
+TEST_CASE("attend: an output that would replace an input is wrong usage, and the input stays") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4})), k = save(dir, "k.npy", counting({2, 3, 4})),
+                    lens = dir.write("l.npy", npy_file("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }\n",
+                                                       le32(1) + le32(3)));
+  const std::string queries = dir.read("q.npy"), lengths = dir.read("l.npy");
+  fs::create_symlink("q.npy", dir.path("link.npy"));
+  for (const char* subcommand : {"run", "check"}) {
+    INFO(subcommand);
+    const auto refused = [&](const std::vector<std::string>& more, const std::string& words) {
+      std::vector<std::string> all = {subcommand, "--layer", "dot", "--queries", q};
+      all.insert(all.end(), more.begin(), more.end());
+      return is_wrong_usage(run_attend(all), words + " are the same file");
+    };
+    CHECK(refused({"--output", q}, "--output and --queries"));
+    CHECK(refused({"--output", dir.path("link.npy")}, "--output and --queries"));
+    CHECK(refused({"--keys", k, "--output", dir.path("./k.npy")}, "--output and --keys"));
+    CHECK(refused({"--values", k, "--output", k}, "--output and --values"));
+    CHECK(refused({"--valid-lens", lens, "--output", lens}, "--output and --valid-lens"));
+    CHECK(refused({"--output", dir.path("o.npy"), "--attention-weights", q}, "--attention-weights and --queries"));
+  }
+  CHECK(is_wrong_usage(run_attend({"run", "--queries", q, "--profile", k, "--output", k}), "--output and --profile"));
+  CHECK(is_wrong_usage(run_attend({"run", "--layer", "bilinear", "--queries", q, "--weights", k, "--output", k}),
+                       "--output and --weights"));
+  CHECK(is_wrong_usage(run_attend({"softmax", "--input", q, "--output", q}), "--output and --input"));
+  CHECK(is_wrong_usage(run_attend({"softmax", "--input", q, "--valid-lens", lens, "--output", lens}),
+                       "--output and --valid-lens"));
+  CHECK(dir.read("q.npy") == queries);
+  CHECK(dir.read("k.npy") == queries);
+  CHECK(dir.read("l.npy") == lengths);
+  // What plan takes as the words of run is not written.
+  CHECK(run_attend({"plan", "--layer", "dot", "--queries", q, "--output", q}).exit_code == 0);
+  CHECK(dir.names() == std::vector<std::string>{"k.npy", "l.npy", "link.npy", "q.npy"});
+}
+
 TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they were") {
   const TempDir dir;
   dir.write("o.npy", "old");

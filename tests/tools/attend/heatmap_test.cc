@@ -72,6 +72,16 @@ TEST_CASE("attend heatmap: labels cut the picture to what is not padding") {
   CHECK(contains(dir.read("cut.svg"), "two"));
 }
 
+TEST_CASE("attend heatmap: labels are not drawn over") {
+  const TempDir dir;
+  const std::string weights = save(dir, "w.npy", counting({3, 2})), labels = dir.write("l.svg", "one\ntwo\n");
+  for (const char* word : {"--row-labels", "--column-labels"}) {
+    CHECK(is_wrong_usage(run_attend({"heatmap", "--attention-weights", weights, word, labels, "--output", labels}),
+                         std::string("--output and ") + word + " are the same file"));
+  }
+  CHECK(dir.read("l.svg") == "one\ntwo\n");
+}
+
 TEST_CASE("attend heatmap: what does not fit is an error") {
   const TempDir dir;
   const std::string out = dir.path("a.png");
