@@ -15,9 +15,9 @@
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/numbers.h"
+#include "tools/attend/outputs.h"
 #include "tools/attend/words.h"
 #include "tools/bench_compare/comparison.h"
-#include "tools/io/atomic_file.h"
 #include "tools/io/message.h"
 
 namespace attend::tools {
@@ -56,12 +56,6 @@ void note_missing_tests(const Comparison& comparison, double alpha) {
              " repetitions in both files (--benchmark_repetitions, without aggregates only)");
 }
 
-void write(const std::string& path, const std::string& text) {
-  io::AtomicFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 void fail_if_slower(const Comparison& comparison) {
   std::vector<std::string> slower;
   for (const ComparedCase& one : comparison.cases) {
@@ -71,14 +65,18 @@ void fail_if_slower(const Comparison& comparison) {
 }
 
 void bench_compare(const BenchCompareWords& words) {
+  check_writable(words.output);
   const BenchmarkRun a = load_benchmark_run(words.a), b = load_benchmark_run(words.b);
   check_machines(a, b, words.options.across_machines);
   const Comparison comparison = compare_runs(a, b, words.options);
   const Compared compared{.a = a, .b = b, .options = words.options, .comparison = comparison};
+  OutputFiles files;
   if (!words.output.empty()) {
-    write(words.output, words.output.ends_with(".csv") ? csv_report(compared) : json_report(compared));
+    files.add(words.output, words.output.ends_with(".csv") ? csv_report(compared) : json_report(compared));
   }
-  std::cout << text_report(compared) << std::flush;
+  std::cout << text_report(compared);
+  flush_stdout();
+  files.commit();
   note_missing_tests(comparison, words.options.alpha);
   if (words.fail_on_slower) fail_if_slower(comparison);
 }

@@ -200,6 +200,7 @@ void check_layer(const Words& words) {
   }
   std::cout.flush();
   if (!failed.empty()) throw Error("out of contract on " + failed);
+  flush_stdout();
   save(words.outputs, best);
 }
 

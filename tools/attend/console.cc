@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include "attend/error.h"
+
 namespace attend::tools {
 
 std::string one_line(std::string_view text) {
@@ -17,6 +19,11 @@ void print_note(std::string_view text) { std::cerr << "attend: note: " << one_li
 
 void print_notes(const io::Notices& notices) {
   for (const std::string& notice : notices) print_note(notice);
+}
+
+void flush_stdout() {
+  std::cout.flush();
+  if (!std::cout) throw Error("cannot write to standard output");
 }
 
 std::string duration_text(double seconds) {

@@ -16,6 +16,10 @@ std::string one_line(std::string_view text);
 void print_note(std::string_view text);
 void print_notes(const io::Notices& notices);
 
+// Throws Error unless all that was printed has arrived. To be called before output files change: exit code 1 says that
+// none did.
+void flush_stdout();
+
 // 0.00012 s -> "120 us": three digits and the unit that suits them.
 std::string duration_text(double seconds);
 

@@ -2,6 +2,7 @@
 //   0  done
 //   1  an error: one line "attend: error: ..." on stderr, no output file changed
 //   2  wrong usage: help on stderr, its last line says what is wrong
+#include <csignal>
 #include <cstddef>
 #include <exception>
 #include <iostream>
@@ -43,8 +44,7 @@ int report_error(const std::string& message) {
 }
 
 int finish_output() {
-  std::cout.flush();
-  if (!std::cout) throw Error("cannot write to standard output");
+  flush_stdout();
   return kDone;
 }
 
@@ -87,6 +87,8 @@ int main_of(int argc, char** argv) {
 }  // namespace attend::tools
 
 int main(int argc, char** argv) {
+  // A reader that has gone is a failing stdout like others: files that lie ready beside their goals are to be removed.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     return attend::tools::main_of(argc, argv);
   } catch (const std::bad_alloc&) {

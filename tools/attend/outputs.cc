@@ -27,7 +27,7 @@ fs::path goal_of(const std::string& path) {
 }
 
 fs::path staged_name(const fs::path& goal, std::size_t index) {
-  return goal.parent_path() / (".attend-" + std::to_string(::getpid()) + "-" + std::to_string(index) + ".npy");
+  return goal.parent_path() / (".attend-" + std::to_string(::getpid()) + "-" + std::to_string(index) + ".staged");
 }
 
 // The message about the file beside, as one about the file that was asked for.
@@ -56,6 +56,14 @@ OutputFiles::~OutputFiles() {
 }
 
 void OutputFiles::add(const std::string& path, TensorView<const float> tensor) {
+  stage(path, [&](const std::string& staged) { io::save_npy(staged, tensor); });
+}
+
+void OutputFiles::add(const std::string& path, std::string_view bytes) {
+  stage(path, [&](const std::string& staged) { io::save_bytes(staged, bytes); });
+}
+
+void OutputFiles::stage(const std::string& path, const std::function<void(const std::string& staged)>& write) {
   if (path.empty()) return;
   const fs::path goal = goal_of(path);
   const fs::path staged = staged_name(goal, files_.size());
@@ -63,7 +71,7 @@ void OutputFiles::add(const std::string& path, TensorView<const float> tensor) {
   const fs::file_status before = fs::status(goal, error);
   files_.push_back({.path = path, .staged = staged, .goal = goal, .is_new = !fs::exists(before)});
   try {
-    io::save_npy(staged.string(), tensor);
+    write(staged.string());
   } catch (const Error& e) {
     throw Error(about(path, staged, e.what()));
   }

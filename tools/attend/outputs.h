@@ -3,7 +3,9 @@
 #define ATTEND_TOOLS_ATTEND_OUTPUTS_H_
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "attend/tensor_view.h"
@@ -14,7 +16,7 @@ namespace attend::tools {
 // the work, so that nobody waits for a result that cannot be kept.
 void check_writable(const std::string& path);
 
-// Several .npy files that appear together: all are written beside their goals, then all are renamed. Only a failure
+// Several files that appear together: all are written beside their goals, then all are renamed. Only a failure
 // between two renames could leave some without the others; a new file is then removed again. A link stays, and what it
 // leads to is replaced, or made where nothing is there yet.
 class OutputFiles {
@@ -24,8 +26,9 @@ class OutputFiles {
   OutputFiles(const OutputFiles&) = delete;
   OutputFiles& operator=(const OutputFiles&) = delete;
 
-  // Writes beside path. Nothing if path is empty. Errors: Error naming path.
+  // Writes beside path, the tensor as .npy. Nothing if path is empty. Errors: Error naming path.
   void add(const std::string& path, TensorView<const float> tensor);
+  void add(const std::string& path, std::string_view bytes);
   void commit();
 
  private:
@@ -34,6 +37,8 @@ class OutputFiles {
     std::filesystem::path staged, goal;
     bool is_new;
   };
+  void stage(const std::string& path, const std::function<void(const std::string& staged)>& write);
+
   std::vector<File> files_;
 };
 

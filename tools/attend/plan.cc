@@ -8,6 +8,7 @@
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/options.h"
+#include "tools/attend/outputs.h"
 #include "tools/attend/problem.h"
 #include "tools/attend/tune.h"
 
@@ -15,7 +16,6 @@ namespace attend::tools {
 namespace {
 
 Plan make_plan(Problem& problem, const TuneWords& tune_words) {
-  if (tune_words.tune) return tune(problem, tune_words);
   const std::optional<Profile> profile = load_profile(tune_words);
   problem.options.profile = profile ? &*profile : nullptr;
   Plan plan = problem.layer.attention.plan(problem.shape, problem.options);
@@ -23,9 +23,20 @@ Plan make_plan(Problem& problem, const TuneWords& tune_words) {
   return plan;
 }
 
+void tune_plan(const Problem& problem, const TuneWords& tune_words, const io::Notices& notices) {
+  const Tuning tuning = tune(problem, tune_words);
+  print_notes(notices);
+  OutputFiles files;
+  files.add(tune_words.profile, tuning.profile);
+  std::cout << tuning.candidates << tuning.plan.explain() << timing_text(tuning.plan, tune_words);
+  flush_stdout();
+  files.commit();
+}
+
 void explain_plan(const Words& words, const TuneWords& tune_words) {
   io::Notices notices;
   Problem problem = prepare(words, notices);
+  if (tune_words.tune) return tune_plan(problem, tune_words, notices);
   const Plan plan = make_plan(problem, tune_words);
   print_notes(notices);
   std::cout << plan.explain() << timing_text(plan, tune_words);

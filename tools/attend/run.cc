@@ -40,12 +40,10 @@ Data read_data(const InputWords& words, io::Notices& notices) {
   return load_data(words, notices);
 }
 
-void save(const OutputWords& words, const Results& results) {
+void stage(const OutputWords& words, const Results& results, OutputFiles& files) {
   const Progress progress("writing " + words.output);
-  OutputFiles files;
   files.add(words.output, results.output.view());
   files.add(words.attention_weights, results.attention_weights.view());
-  files.commit();
 }
 
 std::string sizes_text(const char* name, const Tensor& tensor) {
@@ -75,11 +73,14 @@ void run_layer(const Words& words, const TuneWords& tune_words) {
   Results results = allocate_results(problem, plan, words.outputs.wants_weights);
   Workspace workspace(plan);
   const double seconds = timed_run(plan, problem.options.threads, data, workspace, results);
-  save(words.outputs, results);
+  OutputFiles files;
+  stage(words.outputs, results, files);
   if (!words.quiet) std::cout << summary(problem, plan, data, results, seconds) << '\n';
   if (words.explain) {
     std::cout << (plan.path().starts_with("additive/factored") ? plan.explain(workspace) : plan.explain());
   }
+  flush_stdout();
+  files.commit();
 }
 
 }  // namespace

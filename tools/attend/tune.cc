@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <string_view>
 #include <utility>
 
@@ -12,8 +11,8 @@
 #include "attend/error.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/outputs.h"
 #include "tools/attend/progress.h"
-#include "tools/io/atomic_file.h"
 #include "tools/io/file.h"
 
 namespace attend::tools {
@@ -83,12 +82,6 @@ std::string candidate_text(const TunedCandidate& candidate) {
          (candidate.by_rules ? "  (by the rules)" : "") + "\n";
 }
 
-void write_profile(const std::string& path, const Profile& profile) {
-  io::AtomicFile file(path);
-  file.write(profile.text());
-  file.commit();
-}
-
 }  // namespace
 
 void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
@@ -120,11 +113,12 @@ std::optional<Profile> load_profile(const TuneWords& words) {
   return profile;
 }
 
-Plan tune(const Problem& problem, const TuneWords& words) {
+Tuning tune(const Problem& problem, const TuneWords& words) {
   Profile profile;
   const bool save = !words.profile.empty();
   std::error_code ignored;
   if (save && std::filesystem::exists(words.profile, ignored)) profile = read_profile(words.profile);
+  check_writable(words.profile);
   Tuned tuned = [&] {
     const Progress progress("tuning");
     return Planner::tune(problem.layer.attention, problem.shape, problem.options);
@@ -135,11 +129,12 @@ Plan tune(const Problem& problem, const TuneWords& words) {
     } catch (const Error& e) {
       throw Error(words.profile + ": " + e.what());
     }
-    write_profile(words.profile, profile);
   }
-  std::cout << "candidates, the least time first:\n";
-  for (const TunedCandidate& candidate : tuned.candidates) std::cout << candidate_text(candidate);
-  return std::move(tuned.plan);
+  std::string candidates = "candidates, the least time first:\n";
+  for (const TunedCandidate& candidate : tuned.candidates) candidates += candidate_text(candidate);
+  return {.plan = std::move(tuned.plan),
+          .candidates = std::move(candidates),
+          .profile = save ? profile.text() : std::string()};
 }
 
 std::string timing_text(const Plan& plan, const TuneWords& words) {

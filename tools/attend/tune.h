@@ -27,8 +27,14 @@ void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words);
 // library. Errors name the file.
 std::optional<Profile> load_profile(const TuneWords& words);
 
-// Measures the candidates, prints them best first, and adds the choice to --profile, where one is given.
-Plan tune(const Problem& problem, const TuneWords& words);
+struct Tuning {
+  Plan plan;               // the fastest
+  std::string candidates;  // lines, best first
+  std::string profile;     // what --profile is to hold: what it did and the choice; "" without --profile
+};
+
+// Measures the candidates. Writes nothing, but sees first that --profile can be written.
+Tuning tune(const Problem& problem, const TuneWords& words);
 
 // Lines behind those of explain(): what a run takes by estimate, and with --measure in truth.
 std::string timing_text(const Plan& plan, const TuneWords& words);

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "attend/planner.h"
 #include "attend/target.h"
 #include "tests/support/npz_data.h"
 #include "tests/tools/io/build_files.h"
@@ -281,6 +282,38 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(dir.read("o.npy") == "old");
   CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "h.npy", "h2.npy", "h4.npy", "k.npy", "l.npy",
                                                 "m.npy", "o.npy", "q.npy", "r.npy"});
+}
+
+TEST_CASE("attend: what cannot be printed is an error, and no output file has changed") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4})), a = data_path("bench_compare/before.json");
+  for (const char* name : {"old.npy", "old.csv"}) dir.write(name, "old");
+  const std::string profile = dir.write("old.txt", Profile().text());
+  const std::string old_profile = dir.read("old.txt");
+  const std::vector<std::vector<std::string>> commands = {
+      {"run", "--queries", q, "--output", dir.path("old.npy"), "--attention-weights", dir.path("new.npy")},
+      {"run", "--queries", q, "--output", dir.path("old.npy"), "--quiet", "--explain"},
+      {"check", "--layer", "dot", "--queries", q, "--output", dir.path("old.npy")},
+      {"plan", "--layer", "dot", "--shape", "1,2,3", "--tune", "--profile", profile},
+      {"plan", "--layer", "dot", "--shape", "1,2,3", "--tune", "--profile", dir.path("new.txt")},
+      {"bench-compare", a, a, "--output", dir.path("old.csv")}};
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  int gone[2];
+  REQUIRE(::pipe2(gone, O_CLOEXEC) == 0);
+  ::close(gone[0]);
+  for (const std::vector<std::string>& command : commands) {
+    INFO(command.front());
+    for (const int descriptor : {full, gone[1]}) {
+      if (descriptor < 0) continue;  // systems without /dev/full
+      CHECK(is_error(run_attend(command, descriptor), "cannot write to standard output"));
+    }
+  }
+  ::close(gone[1]);
+  if (full >= 0) ::close(full);
+  CHECK(dir.read("old.npy") == "old");
+  CHECK(dir.read("old.csv") == "old");
+  CHECK(dir.read("old.txt") == old_profile);
+  CHECK(dir.names() == std::vector<std::string>{"old.csv", "old.npy", "old.txt", "q.npy"});
 }
 
 TEST_CASE("attend: an unknown target is an error that lists the available ones") {

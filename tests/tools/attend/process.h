@@ -29,7 +29,8 @@ struct Finished {
 
 // Absent where the build has no command to try (ATTEND_BUILD_TOOLS off); the tests then are too.
 #ifdef ATTEND_CLI_PATH
-inline Finished run_attend(std::vector<std::string> words) {
+// stdout_descriptor: one that takes what would be kept in `out`; -1: none.
+inline Finished run_attend(std::vector<std::string> words, int stdout_descriptor = -1) {
   const TempDir streams;
   const std::string out = streams.write("out", ""), err = streams.write("err", "");
   words.insert(words.begin(), ATTEND_CLI_PATH);
@@ -44,6 +45,7 @@ inline Finished run_attend(std::vector<std::string> words) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_TRUNC, 0);
+  if (stdout_descriptor >= 0) posix_spawn_file_actions_adddup2(&actions, stdout_descriptor, STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC, 0);
   pid_t child = 0;
   const int failed = ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);

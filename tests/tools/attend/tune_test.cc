@@ -101,6 +101,7 @@ TEST_CASE("attend --profile: errors name the file, and its line; notes say where
   CHECK(is_error(plan({"--tune", "--profile", broken}), "broken.txt: profile, line 2: "));
   CHECK(dir.read("broken.txt").ends_with("layer=dot\n"));
   CHECK(is_error(plan({"--tune", "--profile", dir.path()}), "directory"));
+  CHECK(is_error(plan({"--tune", "--profile", dir.path("none/tuned.txt")}), "none/tuned.txt: cannot write: "));
   CHECK(is_wrong_usage(plan({"--profile", ""}), "--profile is empty"));
   CHECK(is_wrong_usage(run_attend({"check", "--layer", "dot", "--shape", "1,2,3", "--tune"}), "--tune"));
   const std::string other = dir.write("other.txt", "attend profile 1, library 0.0.0, cpu Another\n");
