@@ -20,11 +20,6 @@ struct FileSizes {
 
 Sizes sizes_of(const std::string& file) { return file.empty() ? Sizes() : io::load_sizes(file); }
 
-[[noreturn]] void fail_sizes(const std::string& file, const std::string& name, const Sizes& found,
-                             const std::string& expected) {
-  throw Error(file + ": " + name + " have sizes " + to_string(found) + ", expected " + expected);
-}
-
 std::string number(std::int64_t value) { return std::to_string(value); }
 
 void check_queries(const std::string& file, const Sizes& sizes, LayerKind kind) {
@@ -60,11 +55,7 @@ void check_files(const InputWords& words, const FileSizes& files, LayerKind kind
     }
   }
   if (files.valid_lens.empty()) return;
-  const Sizes per_batch = {files.queries[0]};
-  const Sizes per_query = {files.queries[0], files.queries[files.queries.size() - 2]};
-  if (files.valid_lens != per_batch && files.valid_lens != per_query) {
-    fail_sizes(words.valid_lens, "valid lens", files.valid_lens, to_string(per_batch) + " or " + to_string(per_query));
-  }
+  check_lens(words.valid_lens, files.valid_lens, files.queries);
 }
 
 // The first as many as there are; missing keys are the queries, missing values the keys.
@@ -113,6 +104,18 @@ TensorView<const float> view_of(const Tensor& tensor) {
 }
 
 }  // namespace
+
+void fail_sizes(const std::string& file, const std::string& name, const Sizes& found, const std::string& expected) {
+  throw Error(file + ": " + name + " have sizes " + to_string(found) + ", expected " + expected);
+}
+
+void check_lens(const std::string& file, const Sizes& sizes, const Sizes& rows) {
+  const Sizes per_batch = {rows[0]};
+  const Sizes per_row = {rows[0], rows[rows.size() - 2]};
+  if (sizes != per_batch && sizes != per_row) {
+    fail_sizes(file, "valid lens", sizes, to_string(per_batch) + " or " + to_string(per_row));
+  }
+}
 
 Problem prepare(const Words& words, io::Notices& notices) {
   const PlanOptions options{.threads = num_threads(words.threads),

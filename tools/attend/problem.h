@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "attend/attend.h"
@@ -23,6 +24,14 @@ struct Problem {
 
   reference::Mask mask() const { return {.causal = options.causal, .padding = options.padding}; }
 };
+
+// Throws Error "file: name have sizes (3, 4), expected " and what was.
+[[noreturn]] void fail_sizes(const std::string& file, const std::string& name, const std::vector<std::int64_t>& found,
+                             const std::string& expected);
+
+// Throws Error unless valid lengths of these sizes go with rows (B, M, N) or (B, H, M, N): one for each batch entry or
+// for each row.
+void check_lens(const std::string& file, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& rows);
 
 // Reads the weights and the sizes of the files, and sees that these agree. Errors name the file.
 Problem prepare(const Words& words, io::Notices& notices);

@@ -26,8 +26,14 @@ void run_softmax(const SoftmaxWords& words) {
   check_writable(words.output);
   io::Notices notices;
   Tensor scores = io::load_tensor(words.input, &notices);
+  if (scores.sizes.size() != 3 && scores.sizes.size() != 4) {
+    fail_sizes(words.input, "scores", scores.sizes, "(B, M, N) or (B, H, M, N)");
+  }
   LengthsTensor lens;
-  if (!words.valid_lens.empty()) lens = io::load_lengths(words.valid_lens, &notices);
+  if (!words.valid_lens.empty()) {
+    lens = io::load_lengths(words.valid_lens, &notices);
+    check_lens(words.valid_lens, lens.sizes, scores.sizes);
+  }
   print_notes(notices);
 
   const std::unique_ptr<Executor> executor = make_executor(num_threads(words.threads));

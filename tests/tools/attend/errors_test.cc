@@ -277,7 +277,14 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(is_error(run({"--keys", dir.path("a\nb.npy")}), "b.npy"));
   const std::string rank2 = save(dir, "r.npy", counting({3, 4}));
   CHECK(is_error(run_attend({"run", "--queries", rank2, "--output", dir.path("o.npy")}), "(B, M, Dq)"));
-  CHECK(is_error(run_attend({"softmax", "--input", rank2, "--output", dir.path("o.npy")}), "input"));
+  const auto softmax = [&](const std::vector<std::string>& inputs) {
+    std::vector<std::string> words = {"softmax", "--output", dir.path("o.npy"), "--input"};
+    words.insert(words.end(), inputs.begin(), inputs.end());
+    return run_attend(words);
+  };
+  CHECK(is_error(softmax({rank2}), "r.npy: scores have sizes (3, 4), expected (B, M, N) or (B, H, M, N)"));
+  CHECK(
+      is_error(softmax({k, "--valid-lens", per_query}), "m.npy: valid lens have sizes (2, 3), expected (2) or (2, 5)"));
   CHECK(is_error(run_attend({"check", "--shape", "4000000000,4000000000,4,8"}), ""));
   CHECK(dir.read("o.npy") == "old");
   CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "h.npy", "h2.npy", "h4.npy", "k.npy", "l.npy",
