@@ -45,7 +45,9 @@ Parameters invent_parameters(const LayerWords& words, const Shape& shape) {
     case LayerKind::kBilinear:
       return invent_bilinear(sizes);
     case LayerKind::kMultiHead:
-      sizes.num_hiddens = words.num_hiddens.value_or(kHiddensPerHead * sizes.num_heads);
+      if (!words.num_hiddens) {
+        sizes.num_hiddens = static_cast<std::int64_t>(num_elements({kHiddensPerHead, sizes.num_heads}));
+      }
       return invent_multi_head(sizes);
     default:
       return {};

@@ -286,6 +286,9 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(
       is_error(softmax({k, "--valid-lens", per_query}), "m.npy: valid lens have sizes (2, 3), expected (2) or (2, 5)"));
   CHECK(is_error(run_attend({"check", "--shape", "4000000000,4000000000,4,8"}), ""));
+  CHECK(
+      is_error(run_attend({"plan", "--layer", "multi-head", "--shape", "1,2,3", "--num-heads", "9223372036854775807"}),
+               "(16, 9223372036854775807) is larger than memory can be"));
   CHECK(dir.read("o.npy") == "old");
   CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "h.npy", "h2.npy", "h4.npy", "k.npy", "l.npy",
                                                 "m.npy", "o.npy", "q.npy", "r.npy"});
