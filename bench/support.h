@@ -144,10 +144,10 @@ inline benchmark::Counter bytes(std::size_t count) {
   return benchmark::Counter(static_cast<double>(count), benchmark::Counter::kDefaults, benchmark::Counter::kIs1024);
 }
 
-// GFLOPS = flops / time / 1e9, and peak_percent = 100 * flops / time / fma_peak(target).
-inline void count_flops(benchmark::State& state, double flops, const Target& target) {
+// GFLOPS = flops / time / 1e9, and peak_percent = 100 * flops / time / (threads * fma_peak(target)).
+inline void count_flops(benchmark::State& state, double flops, const Target& target, int threads = 1) {
   state.counters["GFLOPS"] = per_second(flops * 1e-9);
-  state.counters["peak_percent"] = per_second(100 * flops / fma_peak(target));
+  state.counters["peak_percent"] = per_second(100 * flops / fma_peak(target) / threads);
 }
 
 // intensity = flops / bytes, where bytes are what any way of computing it must move: each input read once, each output
@@ -156,11 +156,12 @@ inline void count_intensity(benchmark::State& state, double flops, double compul
   state.counters["intensity"] = flops / compulsory_bytes;
 }
 
-// GB = bytes / time / 1e9, and read_percent = 100 * bytes / time / read_bandwidth(bytes): what bounds reading that many
-// bytes once, from whichever level of the memory holds them.
-inline void count_bytes(benchmark::State& state, double bytes_read) {
-  state.counters["GB"] = per_second(bytes_read * 1e-9);
-  state.counters["read_percent"] = per_second(100 * bytes_read / read_bandwidth(static_cast<std::size_t>(bytes_read)));
+// GB = bytes / time / 1e9, and read_percent = 100 * bytes / time / (threads * read_bandwidth(bytes)): what bounds
+// moving that many bytes once, from whichever level of the memory holds them, if cores did not share it.
+inline void count_bytes(benchmark::State& state, double bytes_moved, int threads = 1) {
+  state.counters["GB"] = per_second(bytes_moved * 1e-9);
+  state.counters["read_percent"] =
+      per_second(100 * bytes_moved / read_bandwidth(static_cast<std::size_t>(bytes_moved)) / threads);
 }
 
 }  // namespace attend::bench

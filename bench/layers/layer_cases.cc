@@ -50,14 +50,14 @@ std::vector<std::int32_t> spread_lens(std::int64_t count, std::int64_t num_keys)
 void count_dot(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
   const std::int64_t row = problem.shape.num_heads * problem.shape.query_size;
   const double flops = 4.0 * static_cast<double>(row * problem.pairs());
-  count_flops(state, flops, options.target);
+  count_flops(state, flops, options.target, options.threads);
   count_intensity(state, flops, problem.compulsory_bytes(options.attention_weights));
 }
 
 void count_decode(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
   count_dot(state, problem, options);
   const std::int64_t row = problem.shape.num_kv_heads * (problem.shape.key_size + problem.shape.value_size);
-  count_bytes(state, static_cast<double>(row * problem.visible_keys()) * sizeof(float));
+  count_bytes(state, static_cast<double>(row * problem.visible_keys()) * sizeof(float), options.threads);
 }
 
 Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t size, std::int64_t heads,
@@ -88,7 +88,7 @@ void count_multi_head(benchmark::State& state, const Problem& problem, const Pla
   const std::int64_t queries = skips ? problem.visible_keys() : problem.shape.batch * problem.shape.num_queries;
   const double rows = static_cast<double>(queries + problem.visible_keys());
   const double flops = 4 * size * size * rows + 4 * size * pairs;
-  count_flops(state, flops, options.target);
+  count_flops(state, flops, options.target, options.threads);
   // Rows that are computed and written (the rest is zeros), and four maps.
   const double outputs = static_cast<double>(problem.shape.batch * problem.shape.num_queries);
   count_intensity(state, flops, sizeof(float) * (size * (static_cast<double>(queries) + outputs) + 4 * size * size));
