@@ -30,10 +30,19 @@ Count count_of(const AdditiveCase& c) {
   };
 }
 
+// What a decoder's step must read, and for one query what bounds it: exponentials and values of valid keys, once.
+Count count_of_prepared(const AdditiveCase& c) {
+  return [&c](benchmark::State& state, const Problem& problem, const PlanOptions& options) {
+    count_of(c)(state, problem, options);
+    const std::int64_t row = c.num_hiddens + problem.values.sizes[2];
+    count_bytes(state, static_cast<double>(problem.visible_keys() * row) * sizeof(float), options.threads);
+  };
+}
+
 void register_prepared(const AdditiveCase& c, const SharedProblem& problem) {
   const std::string name = std::string("additive/") + c.name + "_prepared";
-  register_layer(name, {.prepared_keys = true}, problem, count_of(c));
-  register_layer(name + "_threads2", {.threads = 2, .prepared_keys = true}, problem, count_of(c));
+  register_layer(name, {.prepared_keys = true}, problem, count_of_prepared(c));
+  register_layer(name + "_threads2", {.threads = 2, .prepared_keys = true}, problem, count_of_prepared(c));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ void run_masked_softmax(benchmark::State& state, const Target& target, std::int6
       reference::masked_softmax(first, with_lens ? TensorView<const std::int32_t>(lens.data.data(), {1, checked})
                                                  : TensorView<const std::int32_t>());
   for (std::size_t i = 0; i < truth.size(); ++i) error = std::max(error, std::abs(weights.data[i] - truth[i]));
-  state.counters["GB"] = per_second((valid + static_cast<double>(rows * columns)) * sizeof(float) * 1e-9);
+  count_bytes(state, (valid + static_cast<double>(rows * columns)) * sizeof(float));
   state.counters["per_element"] = seconds_each(valid);
   state.counters["max_error"] = error;
 }

@@ -29,8 +29,8 @@ Problem multi_head_problem(std::int64_t batch, std::int64_t length, std::int64_t
 // E. The share is of the target's peak, so for E of 512 and more, whose projections keep to the plan's target.
 void count_multi_head(benchmark::State& state, const Problem& problem, const PlanOptions& options);
 
-// The operation on its own, (32, rows / 32, columns) scores, not in place. GB: valid scores read and all written, per
-// second.
+// The operation on its own, (32, rows / 32, columns) scores, not in place. GB and read_percent: valid scores read and
+// all written, each once. Lines that a cache fetches because they are to be written are not counted.
 void run_masked_softmax(benchmark::State& state, const Target& target, std::int64_t rows, std::int64_t columns,
                         bool with_lens);
 
