@@ -33,16 +33,19 @@ inline Problem additive_problem(const AdditiveCase& c, const std::vector<std::in
 // counted.
 inline constexpr double kScoreInstructions = (30 + 1) / 8.0;
 
-// per_element: time of everything / elements, elements = sum_b(M len_b) U.
+// per_element: time of everything / elements.
 // fma_issue_percent: 100 * (elements / lanes * kScoreInstructions) / (vector multiply-adds that `threads` cores could
 // have begun in that time); fma_peak counts two FLOPs per lane and multiply-add.
-// valid_share: valid keys / all keys.
-inline void count_additive(benchmark::State& state, const Problem& problem, std::int64_t num_hiddens,
-                           const Target& target, int threads = 1) {
-  const double elements = static_cast<double>(problem.pairs() * num_hiddens);
+inline void count_elements(benchmark::State& state, double elements, const Target& target, int threads = 1) {
   state.counters["per_element"] = seconds_each(elements);
   state.counters["fma_issue_percent"] =
       per_second(100 * elements * kScoreInstructions * 2 / fma_peak(target) / threads);
+}
+
+// Elements are sum_b(M len_b) U. valid_share: valid keys / all keys.
+inline void count_additive(benchmark::State& state, const Problem& problem, std::int64_t num_hiddens,
+                           const Target& target, int threads = 1) {
+  count_elements(state, static_cast<double>(problem.pairs() * num_hiddens), target, threads);
   state.counters["valid_share"] =
       static_cast<double>(problem.visible_keys()) / static_cast<double>(problem.shape.batch * problem.shape.num_keys);
 }

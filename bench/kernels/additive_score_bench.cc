@@ -1,14 +1,18 @@
-// Scores of given pre-activations, rows of queries and keys. per_element: time / (M * N * U), one tanh and one
-// multiplication per element.
+// Scores of given pre-activations, rows of queries and keys. per_element: time / (query, key that it sees, hidden
+// unit), one tanh and one multiplication per element.
 //
-//     additive_score/m128_n512_u256      factored, exponentials of queries and keys, and their packing, included
-//     additive_score/m1_n100_u256        one decoder step: the exponentials of the keys dominate
-//     additive_score/m1_n100_u256_prepared  the same with the keys' exponentials at hand
-//     additive_rational/m128_n512_u256   direct, keys packed beforehand
+//     additive_score/m128_n512_u256  factored, from rows on: exponentials of queries and keys, and their packing,
+//                                    included; only what the last tier would read is packed beforehand
+//     additive_score/m1_n100_u256    one decoder step: the exponentials of the keys dominate
+//     additive_score/CASE_prepared   the same with the keys' exponentials at hand
+//     additive_score/CASE_lens       each query sees keys of its own number, random, uniform in 1..N
+//     additive_rational/CASE         direct, keys packed beforehand
 #include "engine/kernels/additive_score.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,7 +20,10 @@
 #include <hwy/aligned_allocator.h>
 
 #include "attend/target.h"
+#include "bench/additive.h"
 #include "bench/benchmarks.h"
+#include "bench/kernels/score_error.h"
+#include "bench/support.h"
 #include "engine/kernels/pack.h"
 
 namespace attend::bench {
@@ -24,8 +31,26 @@ namespace {
 
 enum class Way { kRational, kFactored, kPrepared };
 
-void additive_score(benchmark::State& state, std::int64_t target, Way way, std::size_t m, std::size_t n,
-                    std::size_t u) {
+struct Case {
+  const char* name;
+  Way way;
+  std::size_t num_queries, num_keys;
+  bool with_lens = false;
+};
+
+constexpr std::size_t kHiddens = 256;
+constexpr std::uint64_t kLensSeed = 7;
+
+void additive_score(benchmark::State& state, const Target& target, const Case& c) {
+  constexpr std::size_t u = kHiddens;
+  const std::size_t m = c.num_queries;
+  std::vector<std::int32_t> lens;
+  if (c.with_lens) {
+    lens = random_lens(static_cast<std::int64_t>(m), static_cast<std::int64_t>(c.num_keys), kLensSeed);
+  }
+  // Keys that no query sees are none of the tile's.
+  const std::size_t n =
+      lens.empty() ? c.num_keys : static_cast<std::size_t>(*std::max_element(lens.begin(), lens.end()));
   // In +-2, so that every sum is within the first tier.
   const auto sample = [](std::size_t i) { return static_cast<float>(i * 7919 % 2003) * 0.002f - 2.0f; };
   std::vector<float> queries(m * u), query_exps(m * u), query_max(m), keys(n * u), w_v(u),
@@ -34,7 +59,7 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
   for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = sample(i + 1);
   for (std::size_t i = 0; i < u; ++i) w_v[i] = 0.1f * sample(i + 2);
 
-  const kernels::PackKernels pack = kernels::pack_kernels(target);
+  const kernels::PackKernels pack = kernels::pack_kernels(target.id());
   const std::size_t stride = (n + pack.panel_width - 1) / pack.panel_width * pack.panel_width;
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(u);
   const auto panels = hwy::AllocateAligned<float>(stride * u);
@@ -49,7 +74,7 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
              .half_norms = false,
              .panels = panels.get(),
              .panel_stride = u * pack.panel_width});
-  const kernels::AdditiveScoreKernels kernels = kernels::additive_score_kernels(target);
+  const kernels::AdditiveScoreKernels kernels = kernels::additive_score_kernels(target.id());
   const float scale = kernels::fold_w_v(w_v.data(), u, folded_w_v.data());
   const kernels::ExpKeysArgs exp_keys{.rows = keys.data(),
                                       .stride = row,
@@ -62,7 +87,7 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
                                       .key_max = key_max.get()};
   kernels.exp_keys(exp_keys);
   for (auto _ : state) {
-    if (way == Way::kRational) {
+    if (c.way == Way::kRational) {
       kernels.direct({.queries = queries.data(),
                       .queries_stride = row,
                       .keys = panels.get(),
@@ -74,7 +99,7 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
                       .num_keys = n,
                       .num_hiddens = u});
     } else {
-      if (way == Way::kFactored) kernels.exp_keys(exp_keys);
+      if (c.way == Way::kFactored) kernels.exp_keys(exp_keys);
       kernels.exp_rows({.rows = queries.data(),
                         .stride = row,
                         .num_rows = m,
@@ -100,33 +125,45 @@ void additive_score(benchmark::State& state, std::int64_t target, Way way, std::
                         .num_queries = m,
                         .num_keys = n,
                         .num_hiddens = u,
-                        .lens = nullptr,
+                        .lens = lens.empty() ? nullptr : lens.data(),
                         .forced_tier = -1,
                         .tier_counts = nullptr});
     }
     benchmark::ClobberMemory();
   }
-  // Elements per second, inverted; the console shows it as "285.1ps", JSON in seconds.
-  state.counters["per_element"] = benchmark::Counter(
-      static_cast<double>(m * n * u), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-}
-
-void register_case(const std::string& name, Way way, std::size_t m, std::size_t n) {
-  for (const Target& target : Target::available()) {
-    const std::string full_name = name + "/" + target.name();
-    benchmark::RegisterBenchmark(full_name.c_str(), [id = target.id(), way, m, n](benchmark::State& state) {
-      additive_score(state, id, way, m, n, 256);
-    });
-  }
+  const std::size_t pairs = lens.empty() ? m * n : std::accumulate(lens.begin(), lens.end(), std::size_t{0});
+  count_elements(state, static_cast<double>(pairs * u), target);
+  state.counters["valid_share"] = static_cast<double>(pairs) / static_cast<double>(m * c.num_keys);
+  // What the kernels write beside the scores: exponentials and maxima, of rows of queries and of panels of keys.
+  const std::size_t of_queries = c.way == Way::kRational ? 0 : m * (u + 1);
+  const std::size_t of_keys = c.way == Way::kFactored ? stride * (u + 1) : 0;
+  state.counters["workspace"] = bytes((of_queries + of_keys) * sizeof(float));
+  state.counters["max_error"] = max_score_error({.queries = queries.data(),
+                                                 .keys = keys.data(),
+                                                 .w_v = w_v.data(),
+                                                 .scores = scores.get(),
+                                                 .scores_stride = stride,
+                                                 .num_queries = m,
+                                                 .num_keys = n,
+                                                 .num_hiddens = u},
+                                                lens.empty() ? nullptr : lens.data());
 }
 
 }  // namespace
 
 void register_additive_score_benchmarks() {
-  register_case("additive_score/m128_n512_u256", Way::kFactored, 128, 512);
-  register_case("additive_score/m1_n100_u256", Way::kFactored, 1, 100);
-  register_case("additive_score/m1_n100_u256_prepared", Way::kPrepared, 1, 100);
-  register_case("additive_rational/m128_n512_u256", Way::kRational, 128, 512);
+  for (const Case& c : {Case{"additive_score/m128_n512_u256", Way::kFactored, 128, 512},
+                        {"additive_score/m128_n512_u256_prepared", Way::kPrepared, 128, 512},
+                        {"additive_score/m128_n512_u256_lens", Way::kFactored, 128, 512, true},
+                        {"additive_score/m1_n100_u256", Way::kFactored, 1, 100},
+                        {"additive_score/m1_n100_u256_prepared", Way::kPrepared, 1, 100},
+                        {"additive_score/m1_n100_u256_lens", Way::kFactored, 1, 100, true},
+                        {"additive_rational/m128_n512_u256", Way::kRational, 128, 512},
+                        {"additive_rational/m1_n100_u256", Way::kRational, 1, 100}}) {
+    for (const Target& target : Target::available()) {
+      register_case(c.name, target.name(), [c, target](benchmark::State& state) { additive_score(state, target, c); });
+    }
+  }
 }
 
 }  // namespace attend::bench

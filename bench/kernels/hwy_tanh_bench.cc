@@ -1,20 +1,18 @@
 // additive_hwy_tanh/*: a contender of the kernels additive_score and additive_rational: the fused loop that a user of
 // Highway would write, with the Tanh that comes with Highway (hwy/contrib/math). Same layout, a vector of keys at a
 // time, keys packed beforehand. In kernels/ and not in contest/ because it is per-target code.
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
+#include "bench/additive.h"
 #include "bench/benchmarks.h"
 #include "bench/kernels/hwy_tanh_score.h"
+#include "bench/kernels/score_error.h"
 #include "bench/support.h"
-#include "engine/kernels/additive_score.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/kernels/hwy_tanh_bench.cc"
@@ -85,19 +83,16 @@ void additive_hwy_tanh(benchmark::State& state, const Target& target, std::size_
                    .num_hiddens = kHiddens});
     benchmark::ClobberMemory();
   }
-  state.counters["per_element"] = seconds_each(static_cast<double>(m * n * kHiddens));
-  const double norm = std::accumulate(w_v.data(), w_v.data() + kHiddens, 0.0,
-                                      [](double sum, float w) { return sum + std::abs(static_cast<double>(w)); });
-  double error = 0;
-  for (std::size_t i = 0; i < std::min<std::size_t>(4, m); ++i) {
-    for (std::size_t j = 0; j < n; ++j) {
-      const double truth = kernels::reference::additive_score(queries.data() + i * kHiddens, keys.data() + j * kHiddens,
-                                                              w_v.data(), kHiddens);
-      const double score = static_cast<double>(scores.data()[i * num_panels * lanes + j]);
-      error = std::max(error, std::abs(score - truth) / norm);
-    }
-  }
-  state.counters["max_error"] = error;
+  count_elements(state, static_cast<double>(m * n * kHiddens), target);
+  state.counters["workspace"] = bytes(0);
+  state.counters["max_error"] = max_score_error({.queries = queries.data(),
+                                                 .keys = keys.data(),
+                                                 .w_v = w_v.data(),
+                                                 .scores = scores.data(),
+                                                 .scores_stride = num_panels * lanes,
+                                                 .num_queries = m,
+                                                 .num_keys = n,
+                                                 .num_hiddens = kHiddens});
 }
 
 }  // namespace
