@@ -26,6 +26,11 @@ inline constexpr AdditiveCase kAdditiveCases[] = {{"b8_m64_n512_u256", 8, 64, 51
 inline Problem additive_problem(const AdditiveCase& c, const std::vector<std::int32_t>& lens = {}) {
   return additive_problem(c.batch, c.num_queries, c.num_keys, c.num_hiddens, lens);
 }
+// The case's _lens: random lengths, uniform in 1..N.
+inline constexpr std::uint64_t kLensSeed = 7;
+inline Problem padded_additive_problem(const AdditiveCase& c) {
+  return additive_problem(c, random_lens(c.batch, c.num_keys, kLensSeed));
+}
 
 // Vector instructions that the factored score needs at least per vector of elements, an element being one (query, key,
 // hidden unit): 30 multiplications and additions and a division for eight of them

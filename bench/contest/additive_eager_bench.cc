@@ -1,7 +1,9 @@
 // additive_eager/*: additive attention as the textbooks and eager frameworks run it, one operator after another over
 // whole tensors, each by what oneDNN offers for it: projections, features (B, M, N, U) = queries + keys written to
-// memory, tanh over all of them in place, their products with w_v, softmax, weights times values. One thread; memory
-// and primitives made and weights packed beforehand.
+// memory, tanh over all of them in place, their products with w_v, softmax, weights times values. With lengths padded
+// keys take part in all of it, but their scores are replaced before the softmax. One thread; memory and primitives made
+// and weights packed beforehand.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +32,16 @@ void make_features(const AdditiveCase& c, const float* queries, const float* key
         const float* key = keys + (b * c.num_keys + n) * c.num_hiddens;
         for (std::int64_t u = 0; u < c.num_hiddens; ++u) features[u] = query[u] + key[u];
       }
+    }
+  }
+}
+
+// scores[b][m][n] = -1e6 for n >= valid_lens[b], as the textbooks' masked softmax does.
+void mask(const AdditiveCase& c, const LengthsTensor& valid_lens, float* scores) {
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    const std::int64_t len = valid_lens.data[static_cast<std::size_t>(b)];
+    for (std::int64_t m = 0; m < c.num_queries; ++m, scores += c.num_keys) {
+      std::fill(scores + len, scores + c.num_keys, -1e6f);
     }
   }
 }
@@ -67,6 +79,7 @@ void additive_eager(benchmark::State& state, const AdditiveCase& c, const Proble
     make_features(c, queries.data(), keys.data(), features.data());
     tanh.run();
     score.run();
+    if (!problem.valid_lens.data.empty()) mask(c, problem.valid_lens, scores.data());
     softmax.run();
     pool.run();
     benchmark::ClobberMemory();
@@ -83,10 +96,13 @@ void additive_eager(benchmark::State& state, const AdditiveCase& c, const Proble
 
 void register_additive_eager_benchmarks() {
   for (const AdditiveCase& c : kAdditiveCases) {
-    const auto problem = std::make_shared<Lazy<Problem>>();
-    register_case(std::string("additive_eager/") + c.name, "oneDNN", [&c, problem](benchmark::State& state) {
-      additive_eager(state, c, problem->get([&c] { return additive_problem(c); }));
-    })->Unit(benchmark::kMicrosecond);
+    for (const bool lens : {false, true}) {
+      const auto problem = std::make_shared<Lazy<Problem>>();
+      const auto make = [&c, lens] { return lens ? padded_additive_problem(c) : additive_problem(c); };
+      register_case(std::string("additive_eager/") + c.name + (lens ? "_lens" : ""), "oneDNN",
+                    [&c, problem, make](benchmark::State& state) { additive_eager(state, c, problem->get(make)); })
+          ->Unit(benchmark::kMicrosecond);
+    }
   }
 }
 

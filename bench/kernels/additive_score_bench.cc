@@ -39,7 +39,6 @@ struct Case {
 };
 
 constexpr std::size_t kHiddens = 256;
-constexpr std::uint64_t kLensSeed = 7;
 
 void additive_score(benchmark::State& state, const Target& target, const Case& c) {
   constexpr std::size_t u = kHiddens;

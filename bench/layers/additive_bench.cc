@@ -3,7 +3,7 @@
 //     additive/CASE_lens      random lengths: time over that of CASE should be the counter valid_share, within 15 %
 //     additive/CASE_prepared  what depends on keys and values alone done beforehand, untimed: a decoder's step
 //     additive/CASE_threads2  two threads: real time over that of CASE says how they scale
-//     additive_rational/CASE  tanh of each sum, the fused baseline
+//     additive_rational/CASE  tanh of each sum, the fused baseline; CASE_lens too
 #include <cstdint>
 #include <string>
 
@@ -18,8 +18,6 @@
 
 namespace attend::bench {
 namespace {
-
-constexpr std::uint64_t kLensSeed = 7;
 
 // One query of one entry: only chunks of its keys can be shared out.
 constexpr AdditiveCase kLongCase = {"b1_m1_n16384_u256", 1, 1, 16384, 256};
@@ -52,13 +50,14 @@ void register_additive_benchmarks() {
     const std::string name = std::string("additive/") + c.name;
     const Count count = count_of(c);
     const SharedProblem full = shared_problem([&c] { return additive_problem(c); });
-    const SharedProblem lens =
-        shared_problem([&c] { return additive_problem(c, random_lens(c.batch, c.num_keys, kLensSeed)); });
+    const SharedProblem lens = shared_problem([&c] { return padded_additive_problem(c); });
     register_layer(name, {}, full, count);
     register_layer(name + "_lens", {}, lens, count);
     register_prepared(c, full);
     register_layer(name + "_threads2", {.threads = 2}, full, count);
-    register_layer(std::string("additive_rational/") + c.name, {.path = "additive/rational"}, full, count);
+    const std::string rational = std::string("additive_rational/") + c.name;
+    register_layer(rational, {.path = "additive/rational"}, full, count);
+    register_layer(rational + "_lens", {.path = "additive/rational"}, lens, count);
   }
   const SharedProblem long_keys = shared_problem([] { return additive_problem(kLongCase); });
   register_layer(std::string("additive/") + kLongCase.name, {}, long_keys, count_of(kLongCase));
