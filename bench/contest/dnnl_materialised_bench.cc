@@ -1,10 +1,12 @@
 // dot_materialised/*: attention from three oneDNN primitives, as a user of that library writes it: all scores of a head
 // by one matmul (scale as a post-op), softmax over them, weights times values by another matmul. One thread. Heads are
 // copied into (B, H, M, D) beforehand, untimed: in that layout oneDNN is at its best. Scores of one head at a time, so
-// that they stay in L2.
+// that they stay in L2. oneDNN knows neither lengths nor causal masks: all keys are computed, and a mask of 0 and -inf,
+// made beforehand, is added to the scores, as a post-op of the matmul too.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,22 +34,42 @@ AlignedVector heads_first(const AlignedTensor& rows, std::int64_t heads, std::in
   return copy;
 }
 
-// Query heads that share a key-value head are folded: their rows are one matrix.
+// What is added to the scores: 0 where row i of the problem sees key j, else -inf. Lengths: a row per batch entry,
+// (B, 1, N), which all queries share; causal: (1, M, N), which all heads share; else nothing.
+AlignedVector score_mask(const Problem& problem) {
+  const std::int64_t m = problem.shape.num_queries, n = problem.shape.num_keys;
+  AlignedVector mask;
+  const auto add_row = [&](std::int64_t len) {
+    mask.insert(mask.end(), static_cast<std::size_t>(len), 0.0f);
+    mask.insert(mask.end(), static_cast<std::size_t>(n - len), -std::numeric_limits<float>::infinity());
+  };
+  for (const std::int32_t len : problem.valid_lens.data) add_row(len);
+  for (std::int64_t i = 0; problem.causal != Causal::kNone && i < m; ++i) add_row(n - m + i + 1);
+  return mask;
+}
+
+// Query heads that share a key-value head are folded: their rows are one matrix. Not where there is a causal mask, of
+// which the matrix would need a copy per head.
 void dot_materialised(benchmark::State& state, const Problem& problem) {
   const Shape& shape = problem.shape;
-  const std::int64_t groups = shape.batch * shape.num_kv_heads, group = shape.num_heads / shape.num_kv_heads;
-  const std::int64_t m = shape.num_queries * group, n = shape.num_keys, d = shape.query_size;
+  const bool causal = problem.causal != Causal::kNone, padded = !problem.valid_lens.data.empty();
+  const std::int64_t sharing = shape.num_heads / shape.num_kv_heads, folded = causal ? 1 : sharing;
+  const std::int64_t products = shape.batch * shape.num_heads / folded;
+  const std::int64_t m = shape.num_queries * folded, n = shape.num_keys, d = shape.query_size;
   const float scale = 1.0f / std::sqrt(static_cast<float>(d));
   const AlignedVector queries = heads_first(problem.queries, shape.num_heads, d),
                       keys = heads_first(problem.keys, shape.num_kv_heads, d),
                       values = heads_first(problem.values, shape.num_kv_heads, d);
   AlignedVector output(queries.size()), scores(static_cast<std::size_t>(m * n));
+  const AlignedVector mask = score_mask(problem);
   const onednn::Operand score{scores.data(), {m, n}};
   std::vector<onednn::Primitive> steps;
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const onednn::Operand q{queries.data() + g * m * d, {m, d}}, k{keys.data() + g * n * d, {n, d}};
-    const onednn::Operand v{values.data() + g * n * d, {n, d}}, o{output.data() + g * m * d, {m, d}};
-    steps.push_back(onednn::matmul_transposed(q, k, score, scale));
+  for (std::int64_t i = 0; i < products; ++i) {
+    const std::int64_t kv = i * folded / sharing, b = kv / shape.num_kv_heads;
+    const onednn::Operand q{queries.data() + i * m * d, {m, d}}, k{keys.data() + kv * n * d, {n, d}};
+    const onednn::Operand v{values.data() + kv * n * d, {n, d}}, o{output.data() + i * m * d, {m, d}};
+    const onednn::Operand addend{mask.data() + (padded ? b * n : 0), {causal ? m : 1, n}};
+    steps.push_back(onednn::matmul_transposed(q, k, score, scale, mask.empty() ? nullptr : &addend));
     steps.push_back(onednn::softmax(score));
     steps.push_back(onednn::matmul(score, v, o));
   }
@@ -71,7 +93,9 @@ void register_dnnl_materialised_benchmarks() {
     DotCase problem;
   };
   const Case cases[] = {{"b1_h12_m512_n512_d64", {1, 12, 12, 512, 512, 64}},
+                        {"b1_h32_kv8_m2048_n2048_d128_causal", {1, 32, 8, 2048, 2048, 128, Causal::kBottomRight}},
                         {"b1_h32_kv8_m2048_n2048_d128", {1, 32, 8, 2048, 2048, 128}},
+                        {"b8_h12_m512_n512_d64_lens", {8, 12, 12, 512, 512, 64, Causal::kNone, kLensB8N512}},
                         {"b64_h8_m32_n32_d64", {64, 8, 8, 32, 32, 64}},
                         {"b4_h8_m16_n1024_d64", {4, 8, 8, 16, 1024, 64}},
                         {"b1_h32_kv8_m1_n4096_d128", {1, 32, 8, 1, 4096, 128}},

@@ -37,21 +37,26 @@ Primitive bound(const dnnl::primitive_desc_base& descriptor, const dnnl::primiti
           }};
 }
 
-Primitive multiply(const Operand& a, const Operand& b, const memory::desc& b_desc, const Operand& out, float scale) {
+Primitive multiply(const Operand& a, const Operand& b, const memory::desc& b_desc, const Operand& out, float scale,
+                   const Operand* addend) {
   dnnl::primitive_attr attributes;
+  dnnl::post_ops post_ops;
   if (scale != 1.0f) {
-    dnnl::post_ops post_ops;
 #if DNNL_VERSION_MAJOR >= 3
     post_ops.append_eltwise(dnnl::algorithm::eltwise_linear, scale, 0.0f);
 #else
     post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, scale, 0.0f);
 #endif
-    attributes.set_post_ops(post_ops);
   }
+  std::unordered_map<int, memory> operands = {
+      {DNNL_ARG_SRC, bind(dense(a), a)}, {DNNL_ARG_WEIGHTS, bind(b_desc, b)}, {DNNL_ARG_DST, bind(dense(out), out)}};
+  if (addend != nullptr) {
+    operands.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_ops.len()) | DNNL_ARG_SRC_1, bind(dense(*addend), *addend));
+    post_ops.append_binary(dnnl::algorithm::binary_add, dense(*addend));
+  }
+  attributes.set_post_ops(post_ops);
   const auto descriptor = matmul::matmul_descriptor(cpu(), dense(a), b_desc, nullptr, dense(out), attributes);
-  return bound(
-      descriptor, dnnl::matmul(descriptor),
-      {{DNNL_ARG_SRC, bind(dense(a), a)}, {DNNL_ARG_WEIGHTS, bind(b_desc, b)}, {DNNL_ARG_DST, bind(dense(out), out)}});
+  return bound(descriptor, dnnl::matmul(descriptor), std::move(operands));
 }
 
 // A primitive that replaces x.
@@ -62,10 +67,13 @@ Primitive in_place(const dnnl::primitive_desc_base& descriptor, const dnnl::prim
 
 }  // namespace
 
-Primitive matmul(const Operand& a, const Operand& b, const Operand& out) { return multiply(a, b, dense(b), out, 1.0f); }
+Primitive matmul(const Operand& a, const Operand& b, const Operand& out) {
+  return multiply(a, b, dense(b), out, 1.0f, nullptr);
+}
 
-Primitive matmul_transposed(const Operand& a, const Operand& b, const Operand& out, float scale) {
-  return multiply(a, b, with_tag({b.sizes[1], b.sizes[0]}, memory::format_tag::ba), out, scale);
+Primitive matmul_transposed(const Operand& a, const Operand& b, const Operand& out, float scale,
+                            const Operand* addend) {
+  return multiply(a, b, with_tag({b.sizes[1], b.sizes[0]}, memory::format_tag::ba), out, scale, addend);
 }
 
 Primitive linear(const Operand& rows, const Operand& W, const Operand& out) {

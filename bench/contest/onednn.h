@@ -24,8 +24,9 @@ struct Primitive {
 
 // out (M, N) = a (M, K) b (K, N), or all with a batch in front. Errors of all: dnnl::error.
 Primitive matmul(const Operand& a, const Operand& b, const Operand& out);
-// out (M, N) = scale a (M, K) b^T, b (N, K).
-Primitive matmul_transposed(const Operand& a, const Operand& b, const Operand& out, float scale);
+// out (M, N) = scale a (M, K) b^T + addend, b (N, K); addend (M, N), or (1, N) for all rows, or nullptr.
+Primitive matmul_transposed(const Operand& a, const Operand& b, const Operand& out, float scale,
+                            const Operand* addend = nullptr);
 // out (R, O) = rows (R, I) W^T, W (O, I), which is packed now. The inner product primitive: a matmul is as fast with
 // 128 or 256 outputs and takes 1.5 times as long with one.
 Primitive linear(const Operand& rows, const Operand& W, const Operand& out);

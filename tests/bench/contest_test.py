@@ -49,11 +49,13 @@ class Cases(unittest.TestCase):
         """Numbers too: every list of them that C++ has stands in Python."""
         layers = (ROOT / "bench/layers/layers_bench.cc").read_text(encoding="utf-8")
         additive = (ROOT / "bench/additive.h").read_text(encoding="utf-8")
+        problem = (ROOT / "bench/problem.h").read_text(encoding="utf-8")
         names = set(re.findall(r'\{"(b[^"]*)", ', layers + additive))
         bases = {name: case for table in (peer.DOT_CASES, peer.MULTI_HEAD_CASES, peer.ADDITIVE_CASES)
                  for name, case in table.items() if name in names}
         self.assertEqual(set(bases), names)
-        lens = {tuple(map(int, re.findall(r"\d+", body))) for body in re.findall(r"kLens\w+ = \{([^}]*)\}", layers)}
+        lens = {tuple(map(int, re.findall(r"\d+", body)))
+                for body in re.findall(r"kLens\w+ = \{([^}]*)\}", layers + problem)}
         padded = (case.lens for table in (peer.DOT_CASES, peer.MULTI_HEAD_CASES) for case in table.values())
         self.assertEqual({x for x in padded if x}, lens)
 
