@@ -102,17 +102,31 @@ void add_build() {
 #endif
 }
 
+bool runs(const std::string& selected, const Target& target) {
+  const std::string part = "/" + std::string(target.name());  // what follows it: "/real_time", say
+  return selected.find(part + "\n") != std::string::npos || selected.find(part + "/") != std::string::npos;
+}
+
+// suffix: of the keys.
+void add_bounds(const Target& target, const std::string& suffix) {
+  benchmark::AddCustomContext("fma_peak" + suffix, text(fma_peak(target) * 1e-9) + " GFLOPS");
+  benchmark::AddCustomContext("read_bandwidth" + suffix,
+                              text(read_bandwidth(std::size_t{32} << 20, target) * 1e-9) + " GB/s");
+}
+
 }  // namespace
 
-void add_facts() {
+void add_facts(const std::string& selected) {
   add_machine();
   add_build();
   benchmark::AddCustomContext("targets_compiled", target_names(kernels::compiled_targets()));
   benchmark::AddCustomContext("targets", target_names(kernels::available_targets()));
   benchmark::AddCustomContext("target_best", Target::best().name());
-  // What bounds every case, in the head of every run.
-  benchmark::AddCustomContext("fma_peak", text(fma_peak(Target::best()) * 1e-9) + " GFLOPS");
-  benchmark::AddCustomContext("read_bandwidth", text(read_bandwidth(std::size_t{32} << 20) * 1e-9) + " GB/s");
+  // What bounds every case, in the head of every run: contenders refer to the best target.
+  add_bounds(Target::best(), "");
+  for (const Target& target : Target::available()) {
+    if (target != Target::best() && runs(selected, target)) add_bounds(target, "_" + std::string(target.name()));
+  }
 }
 
 }  // namespace attend::bench

@@ -14,7 +14,8 @@ std::string onednn_isa();
 
 // Puts them into the context that heads every output, JSON included. Call before benchmarks run. No paths and no host
 // name: results are to be shared. tools/bench/facts.py knows which of them tell one machine or build from another.
-void add_facts();
+// `selected`: names of the benchmarks that will run, a line each; what bounds a target is measured if one is for it.
+void add_facts(const std::string& selected);
 
 }  // namespace attend::bench
 

@@ -20,8 +20,8 @@ namespace attend::bench {
 
 // FLOP/s of one core with that target's widest vectors, measured once per process (kernels/machine_bench.cc).
 double fma_peak(const Target& target);
-// Bytes/s that one core reads in order from `bytes` of memory, measured once per process and size (likewise).
-double read_bandwidth(std::size_t bytes);
+// Bytes/s that one core reads in order from `bytes` of memory, measured once per process, size and target (likewise).
+double read_bandwidth(std::size_t bytes, const Target& target = Target::best());
 
 // Uniform numbers in [0, 1), the same for the same seed on every machine (splitmix64).
 class Uniform {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include <benchmark/benchmark.h>
 #include <hwy/highway.h>
@@ -58,13 +59,13 @@ double fma_peak(const Target& target) {
   return peak;
 }
 
-double read_bandwidth(std::size_t bytes) {
-  static std::map<std::size_t, double> measured;
+double read_bandwidth(std::size_t bytes, const Target& target) {
+  static std::map<std::pair<std::int64_t, std::size_t>, double> measured;
   constexpr std::size_t kStep = 64 * 1024;  // whole steps of the loop, and cases of nearly the same size share a number
   const std::size_t rounded = std::max(bytes / kStep, std::size_t{1}) * kStep;
-  double& best = measured[rounded];
+  double& best = measured[{target.id(), rounded}];
   if (best > 0) return best;
-  const kernels::MachineSpeedKernels loops = kernels::machine_speed_kernels(Target::best().id());
+  const kernels::MachineSpeedKernels loops = kernels::machine_speed_kernels(target.id());
   const AlignedFloats data(rounded / sizeof(float));
   for (int repeat = 0; repeat < 20; ++repeat) {
     const auto start = std::chrono::steady_clock::now();
