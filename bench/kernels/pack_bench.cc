@@ -1,5 +1,6 @@
-// pack/*: a head's rows into panels. Rows lie 12 heads apart (stride 768, as in (B, N, H * D)), or 64 (stride 4096
-// bytes times four, where every row maps to the same cache sets). GB: bytes read and written, per second.
+// pack_keys/*, pack_values/*, pack_queries/*: a head's rows into panels. Rows lie 12 heads apart (stride 768, as in (B,
+// N, H * D)), or 64 (stride 4096 bytes times four, where every row maps to the same cache sets). GB: bytes read and
+// written, per second.
 #include "engine/kernels/pack.h"
 
 #include <cstddef>

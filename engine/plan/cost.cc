@@ -14,7 +14,7 @@ namespace {
 // which is two FLOPs a lane, whatever the lanes are.
 //
 // A score of the online softmax takes 13 instructions a vector on AVX-512 (6.5 cycles of two ports for 16 scores):
-// scaled difference, exponential, sum. bench: softmax_tile/*.
+// scaled difference, exponential, sum. bench: softmax_tile_step/*.
 constexpr double kFlopsPerExp = 2 * 13;
 // A term of the factored additive score takes 3.875 instructions, 4.3 with what surrounds them; a rational tanh 26.
 // bench: additive_score/*, additive_hwy_tanh/*.
@@ -27,7 +27,7 @@ constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
 // Of projections, by oneDNN or by our own kernel. bench: linear/*.
 constexpr double kProjectionShare = 0.9;
-// Packing reads and writes within L2, transposing keys. bench: pack/*.
+// Packing reads and writes within L2, transposing keys. bench: pack_keys/*, pack_values/*, pack_queries/*.
 constexpr double kPackingShare = 0.35;
 // Of a run, and of a head of an entry or a chunk of its keys. bench: overhead/*.
 constexpr double kRunSeconds = 0.5e-6, kHeadSeconds = 0.25e-6;
