@@ -24,8 +24,7 @@
 // bench: additive_score/*. Losers on AVX3 (Emerald Rapids, fma_peak 176), ns per element of a loop over ready
 // exponentials where this one takes about 0.050:
 //   - weights as factors, (w t - 2 w) / t in pairs, eight terms per division: 0.061. With four, 0.0725 instead of
-//   0.0535
-//     in additive_score/m128_n512_u256, which includes the exponentials.
+//     0.0535 in additive_score/m128_n512_u256, which includes the exponentials.
 //   - c after two terms 0.054, after four 0.0505: more exact, which matters only with one K for all groups.
 //   - sixteen terms per division 0.055: the longer chain waits for more than the division saved.
 //   - an estimated reciprocal and one correction for each or every second division: as fast to within 2 %.

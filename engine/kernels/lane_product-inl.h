@@ -94,10 +94,9 @@ struct LaneTerms {
 };
 
 // So many rows of p may be missing of kRows: those of padding lanes take their place, and their sums are dropped. With
-// 16 registers 5 rows are 6, not 4 + 1, with 32 registers 7 are 8. EPYC (Zen 4), us: AVX2 3 rows 28.2 -> 20.9, 5
-// rows 27.6
-// -> 21.9, 9 rows 41.0 -> 37.3; AVX3 7 rows 38.0 -> 29.9, 11 rows 42.5 -> 34.7; SSE4 3 rows 40.8 -> 33.8 (attend plan
-// --layer dot --shape 1,5,256,64 --num-heads 4 --tune --target AVX2).
+// 16 registers 5 rows are 6, not 4 + 1, with 32 registers 7 are 8. EPYC (Zen 4), us: AVX2 3 rows 28.2 -> 20.9, 5 rows
+// 27.6 -> 21.9, 9 rows 41.0 -> 37.3; AVX3 7 rows 38.0 -> 29.9, 11 rows 42.5 -> 34.7; SSE4 3 rows 40.8 -> 33.8 (attend
+// plan --layer dot --shape 1,5,256,64 --num-heads 4 --tune --target AVX2).
 template <std::size_t kRows>
 constexpr std::size_t MostMissingRows() {
   if (kRows > 6) return 2;

@@ -33,8 +33,7 @@ struct LayerImpl {
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;  // of keys and values, a divisor of num_heads; 0: num_heads
   std::int64_t query_size = 0, key_size = 0, value_size = 0;
-  std::int64_t score_size =
-      0;  // per head: D of a dot product, U of an additive score; bilinear: decided by the planner
+  std::int64_t score_size = 0;       // per head: D of a dot product, U of an additive score; bilinear: the planner's
   std::int64_t head_value_size = 0;  // per head; 0: the value size
   std::int64_t output_size = 0;      // 0: num_heads * head_value_size
 

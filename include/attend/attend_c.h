@@ -136,7 +136,8 @@ attend_status attend_layer_create_dot(const float* scale, attend_layer** layer, 
 attend_status attend_layer_create_bilinear(const float* scale, const attend_parameter* parameters,
                                            size_t num_parameters, attend_layer** layer, attend_error* error);
 
-// score(q, k) = -|q - k|^2 / (2 sigma^2). sigma has no default here; C++ takes 1.   Source: Nadaraya 1964, Watson 1964.
+// score(q, k) = -|q - k|^2 / (2 sigma^2). sigma has no default here; C++ takes 1.
+//   Source: Nadaraya 1964, Watson 1964.
 attend_status attend_layer_create_gaussian(float sigma, attend_layer** layer, attend_error* error);
 
 // Heads of dot or additive attention between projections. options: NULL for the defaults.
@@ -227,7 +228,8 @@ attend_status attend_plan_explain(const attend_plan* plan, char* buffer, size_t 
                                   attend_error* error);
 
 // Text out: the same and a line with the tiles per score tier of the last run that used workspace. What it counts is
-// not specified before there was one.   Thread-safety: not while workspace is in use.
+// not specified before there was one.
+//   Thread-safety: not while workspace is in use.
 //   Errors: also a plan made without count_tiers, a workspace that is too small for the plan.
 attend_status attend_plan_explain_run(const attend_plan* plan, const attend_workspace* workspace, char* buffer,
                                       size_t capacity, size_t* length, attend_error* error);
@@ -241,7 +243,8 @@ typedef struct attend_tier_counts {
   uint64_t rational;
 } attend_tier_counts;
 
-// Those counts.   Thread-safety, errors: as attend_plan_explain_run.
+// Those counts.
+//   Thread-safety, errors: as attend_plan_explain_run.
 attend_status attend_plan_tier_counts(const attend_plan* plan, const attend_workspace* workspace,
                                       attend_tier_counts* counts, attend_error* error);
 
@@ -335,8 +338,10 @@ typedef struct attend_masked_softmax_options {
 // output[b, m, j] = exp(input[b, m, j]) / sum over valid j' of exp(input[b, m, j'])  for j < len, else 0.
 //   input and output (B, M, N) or (B, H, M, N); valid_lens (B) or (B, M), NULL or zeroed: all valid.
 //   options: NULL for the defaults.
-//   Aliasing: output may be input itself, same data and strides.   Allocates a few bytes to look its target up.
-//   Errors: also an unknown target.   Source: Dive into Deep Learning, 11.3.1.
+//   Aliasing: output may be input itself, same data and strides.
+//   Allocation: a few bytes to look its target up.
+//   Errors: also an unknown target.
+//   Source: Dive into Deep Learning, 11.3.1.
 attend_status attend_masked_softmax(const attend_tensor* input, const attend_lengths* valid_lens,
                                     const attend_output_tensor* output, const attend_masked_softmax_options* options,
                                     attend_error* error);
@@ -406,7 +411,8 @@ void attend_prepared_keys_destroy(attend_prepared_keys* prepared);
 // How many instruction sets this build holds kernels for and this CPU can run; at least 1.
 attend_status attend_target_count(size_t* count, attend_error* error);
 
-// Text out: the name of one of them, such as "AVX3"; index 0 is the best.   Errors: also an index beyond the last.
+// Text out: the name of one of them, such as "AVX3"; index 0 is the best.
+//   Errors: also an index beyond the last.
 attend_status attend_target_name(size_t index, char* buffer, size_t capacity, size_t* length, attend_error* error);
 
 #ifdef __cplusplus

@@ -26,15 +26,20 @@ struct MaskedSoftmaxOptions {
 //     row whose valid scores are all -inf is 0. A NaN or +inf among the valid scores makes the row's valid part NaN.
 //     What lies at or beyond len is never read.
 //   Error bound: within 2e-7 of the exact softmax of the given f32 scores, rows sum to 1 within 1e-6; the sum is
-//   compensated. Thread-safe; allocates nothing (the executor may). Same bits for any executor. Errors: Error before
-//   any output changes, naming the argument, what it was and what was expected. Source: Dive into Deep
-//   Learning, 11.3.1.
+//     compensated.
+//   Thread-safety: thread-safe; allocates nothing (the executor may). The same bits for any executor.
+//   Errors: Error before any output changes, naming the argument, what it was and what was expected.
+//   Source: Dive into Deep Learning, 11.3.1.
 void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens, TensorView<float> output,
                     const MaskedSoftmaxOptions& options = {});
 
 // x[b, n, ...] = value for every n >= valid_lens[b]; the rest of x stays as it is.
-//   Shapes: x (B, N), (B, N, D) or (B, N, D, E), any strides; valid_lens (B), 0 <= len <= N.   Aliasing: in place.
-//   Exact; thread-safe; allocates nothing.   Errors: as masked_softmax.   Source: Dive into Deep Learning, 10.7.
+//   Shapes: x (B, N), (B, N, D) or (B, N, D, E), any strides; valid_lens (B), 0 <= len <= N.
+//   Aliasing: in place.
+//   Error bound: exact.
+//   Thread-safety: thread-safe; allocates nothing.
+//   Errors: as masked_softmax.
+//   Source: Dive into Deep Learning, 10.7.
 void sequence_mask(TensorView<float> x, TensorView<const std::int32_t> valid_lens, float value = 0.0f);
 
 }  // namespace attend

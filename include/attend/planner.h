@@ -34,7 +34,8 @@ struct Machine {
 
   // Measures the calling thread's core: the best of many short loops, since noise only ever slows one down.
   //   Takes some tenths of a second and 32 MiB. What other processes do to shared caches and memory shows.
-  //   Thread-safe, though two at a time slow each other down. Errors: std::bad_alloc.
+  //   Thread-safety: thread-safe, though two at a time slow each other down.
+  //   Errors: std::bad_alloc.
   static Machine measure(const Target& target = Target::best());
 };
 
@@ -88,7 +89,8 @@ class Profile {
   static Profile parse(std::string_view text);
   std::string text() const;
 
-  // Replaces the entry of the same problem. Errors: Error for an entry that text() could not say.
+  // Replaces the entry of the same problem.
+  //   Errors: Error for an entry that text() could not say.
   void add(const ProfileEntry& entry);
   // Adds the entries of other, which replace those of the same problems.
   //   Errors: Error if both have entries and were measured on different CPUs.

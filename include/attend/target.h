@@ -1,8 +1,8 @@
 // Instruction sets as values: list them, name them, force one.
 //
 // Simplest use: nothing, every plan takes Target::best().
-// Recommended for tests and benchmarks: for (attend::Target t : attend::Target::available()) layer.plan(shape, {.target
-// = t});
+// Recommended for tests and benchmarks:
+//     for (attend::Target t : attend::Target::available()) layer.plan(shape, {.target = t});
 #ifndef ATTEND_TARGET_H_
 #define ATTEND_TARGET_H_
 

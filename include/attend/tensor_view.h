@@ -136,8 +136,11 @@ std::string to_string(std::span<const std::int64_t> sizes);
 
 // (B, N, H*D) seen as (B, H, N, D), without moving an element: the textbook's transpose_qkv without the transpose.
 //   Shapes and strides: head h of row n starts at data + n * row_stride + h * D; the axes keep the strides they had.
-//   Aliasing: the result is the same memory.   Special values: none, nothing is read.   Error bound: exact.
-//   Thread-safe, allocates nothing.   Errors: Error unless rank is 3 and num_heads divides the last size.
+//   Aliasing: the result is the same memory.
+//   Special values: none, nothing is read.
+//   Error bound: exact.
+//   Thread-safety: thread-safe; allocates nothing.
+//   Errors: Error unless rank is 3 and num_heads divides the last size.
 //   Source: Vaswani et al. 2017, section 3.2.2.
 template <class T>
 TensorView<T> split_heads(TensorView<T> view, std::int64_t num_heads);

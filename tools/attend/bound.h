@@ -16,10 +16,9 @@ namespace attend::tools {
 // e is statistical: 6 standard deviations, roundings being independent and uniform within half an ulp. (Worst cases,
 // all roundings conspiring, are true but 100 to 10000 times larger than what happens, and would hide any error.) A sum
 // has the standard deviation sigma = u / sqrt(3) * sqrt(sum of its squared partial sums), u = 2^-24, and then
-//   additive   e = 4e-7 sum|w_v| + 6 sqrt(sum_u w_v[u]^2 (sigma_q[u]^2 + sigma_k[u]^2))    4e-7: the contract's own
-//   scores bilinear   e = 6 |scale| max(|q| sigma(W k), |k| sigma(W^T q))                         either side may be
-//   projected multi-head e = 6 |scale| sqrt(sigma_q^2 |k_h|^2 + |q_h|^2 sigma_k^2) for head h; additive scoring as
-//   additive
+//   additive    e = 4e-7 sum|w_v| + 6 sqrt(sum_u w_v[u]^2 (sigma_q[u]^2 + sigma_k[u]^2)), 4e-7: the contract's own
+//   bilinear    e = 6 |scale| max(|q| sigma(W k), |k| sigma(W^T q)), as either side may be projected
+//   multi-head  e = 6 |scale| sqrt(sigma_q^2 |k_h|^2 + |q_h|^2 sigma_k^2) for head h; additive scoring: as additive
 // with the largest sigma and the largest Euclidean norm of any row that is computed or seen, and of the head of keys
 // that h sees where heads share one. Multi-head's output i is sum_h weights_h (W_o,h v_h)[i], so that its bound is
 //   sum_h (P + e_h) max_n |(W_o,h v_h,n)[i]|  + 6 sqrt(sum_j W_o[i, j]^2 sigma_v[j]^2)
