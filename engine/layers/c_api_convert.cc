@@ -2,28 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
+
+#include "engine/view/check.h"
 
 namespace attend {
 namespace {
 
 static_assert(ATTEND_MAX_RANK == kMaxRank && sizeof(attend_tensor::sizes) == kMaxRank * sizeof(std::int64_t));
 
-// What TensorView cannot check for us: it could not name the tensor, and counting elements must not overflow.
+// What TensorView cannot check for us: it could not name the tensor.
 void check_rank_and_sizes(std::int32_t rank, const std::int64_t* sizes, const char* name) {
   if (rank < 0 || rank > kMaxRank) fail(name, " has rank ", rank, ", expected 0 to ", kMaxRank);
-  const std::span<const std::int64_t> given(sizes, static_cast<std::size_t>(rank));
-  std::int64_t count = 1;
-  for (const std::int64_t size : given) {
-    if (size < 0) fail(name, " is ", to_string(given), ", expected no negative size");
-    if (size > 0 && count > std::numeric_limits<std::int64_t>::max() / size) {
-      fail(name, " is ", to_string(given), ", expected fewer elements than that");
-    }
-    count *= std::max<std::int64_t>(size, 1);
-  }
+  count_elements({sizes, static_cast<std::size_t>(rank)}, name);
 }
 
 // View: attend_tensor, attend_output_tensor or attend_lengths.

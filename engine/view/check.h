@@ -2,14 +2,34 @@
 #ifndef ATTEND_VIEW_CHECK_H_
 #define ATTEND_VIEW_CHECK_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "attend/tensor_view.h"
 #include "engine/base/message.h"
 
 namespace attend {
+
+// The product of sizes that are to become a view's, whose own checks could not name it. As there, sizes beside a zero
+// must fit too.
+inline std::int64_t count_elements(std::span<const std::int64_t> sizes, std::string_view name) {
+  std::int64_t count = 1;
+  bool is_zero = false;
+  for (const std::int64_t size : sizes) {
+    if (size < 0) fail(name, " is ", to_string(sizes), ", expected no negative size");
+    if (size > 0 && count > std::numeric_limits<std::int64_t>::max() / size) {
+      fail(name, " is ", to_string(sizes), ", expected fewer elements than that");
+    }
+    is_zero = is_zero || size == 0;
+    count *= std::max<std::int64_t>(size, 1);
+  }
+  return is_zero ? 0 : count;
+}
 
 // What one axis must be: a letter for messages, and a size unless any will do.
 struct Axis {

@@ -1,11 +1,27 @@
 #include "attend/tensor.h"
 
 #include "engine/base/message.h"
+#include "engine/view/check.h"
 
 namespace attend {
+namespace {
+
+// A view of the tensor reads nothing beside its data.
+void check_tensor(const Tensor& tensor, const std::string& name) {
+  if (tensor.sizes.size() > static_cast<std::size_t>(kMaxRank)) {
+    fail(name, " is ", to_string(tensor.sizes), ", expected at most ", kMaxRank, " axes");
+  }
+  const std::int64_t count = count_elements(tensor.sizes, name);
+  const bool is_nothing = tensor.sizes.empty() && tensor.data.empty();
+  if (is_nothing || tensor.data.size() == static_cast<std::uint64_t>(count)) return;
+  fail(name, " is ", to_string(tensor.sizes), " with data of ", tensor.data.size(), " elements, expected ", count);
+}
+
+}  // namespace
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): both are moved into the map
 void Parameters::insert(std::string name, Tensor tensor) {
+  check_tensor(tensor, (source_.empty() ? "parameters" : source_) + ": " + name);
   const auto [place, inserted] = tensors_.try_emplace(std::move(name), std::move(tensor));
   if (!inserted) fail(source_.empty() ? "parameters" : source_, ": two tensors are named ", place->first);
 }

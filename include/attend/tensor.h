@@ -25,14 +25,15 @@ using Tensor = BasicTensor<float>;
 using LengthsTensor = BasicTensor<std::int32_t>;
 
 // Named tensors, as loaded from a checkpoint: "W_q.weight" -> (U, Dq). Layers look their parameters up by the usual
-// names.
+// names. All have as many elements as their sizes say.
 class Parameters {
  public:
   Parameters() = default;
   // source: where the tensors come from (file and prefix), named in error messages.
   explicit Parameters(std::string source) : source_(std::move(source)) {}
 
-  // Adds a tensor. Throws Error if the name is taken.
+  // Adds a tensor. Throws Error, naming it, if the name is taken, for more than kMaxRank sizes or a negative one, and
+  // for more or fewer elements than the sizes multiply to. Without sizes: one element, or none, which is no tensor.
   void insert(std::string name, Tensor tensor);
 
   bool contains(std::string_view name) const;

@@ -208,6 +208,41 @@ TEST_CASE("parameters: views are checked like loaded tensors") {
                       {"W_q"}) == "");
 }
 
+TEST_CASE("parameters: a tensor has the elements that its sizes say, and no more axes than a view") {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  const std::string name = "model.safetensors: W_q.weight is ";
+  const struct {
+    Tensor tensor;
+    std::string message;
+  } kWrong[] = {
+      {{{8, 20}, std::vector<float>(159)}, name + "(8, 20) with data of 159 elements, expected 160"},
+      {{{8, 20}, std::vector<float>(161)}, name + "(8, 20) with data of 161 elements, expected 160"},
+      {{{8, 20}, {}}, name + "(8, 20) with data of 0 elements, expected 160"},
+      {{{8, 0}, {1}}, name + "(8, 0) with data of 1 elements, expected 0"},
+      {{{}, {1, 2}}, name + "() with data of 2 elements, expected 1"},
+      {{{2, -3}, std::vector<float>(6)}, name + "(2, -3), expected no negative size"},
+      {{{-2, -3}, std::vector<float>(6)}, name + "(-2, -3), expected no negative size"},
+      {{{kHuge, 4}, {}}, name + "(4611686018427387904, 4), expected fewer elements than that"},
+      {{{kHuge, 4, 0}, {}}, name + "(4611686018427387904, 4, 0), expected fewer elements than that"},
+      {{{1, 1, 1, 1, 2}, {1, 2}}, name + "(1, 1, 1, 1, 2), expected at most 4 axes"},
+  };
+  Parameters parameters("model.safetensors");
+  for (const auto& wrong : kWrong) {
+    CHECK(error_message([&] { parameters.insert("W_q.weight", wrong.tensor); }) == wrong.message);
+  }
+  CHECK(parameters.empty());
+  CHECK(missing_parts(error_message([&] { Parameters().insert("W", {{2}, {1}}); }), {"parameters: W is (2)"}) == "");
+
+  parameters.insert("scalar", {{}, {1}});
+  parameters.insert("nothing", {});
+  parameters.insert("no rows", {{0, 4}, {}});
+  parameters.insert("four axes", {{1, 2, 1, 2}, {1, 2, 3, 4}});
+  CHECK(*parameters.find("scalar").data() == 1);
+  CHECK(parameters.find("nothing").empty());
+  CHECK(parameters.find("no rows").num_elements() == 0);
+  CHECK(*parameters.find("four axes").at(0, 1, 0, 1) == 4);
+}
+
 TEST_CASE("parameters: a set of tensors by name") {
   Parameters parameters = make(kBertSelf);
   CHECK(parameters.names().size() == kBertSelf.size());
