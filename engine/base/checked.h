@@ -5,21 +5,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 
-#include "engine/base/message.h"
+#include "attend/error.h"
 
 namespace attend {
 
-// a * b, or an Error that names what overflowed. Bounded by ptrdiff_t, since sizes become pointer differences.
+// "a workspace of 2^63 bytes or more, expected less": who knows what asks for that much puts it in front.
+class TooLarge : public Error {
+ public:
+  explicit TooLarge(const std::string& what)
+      : Error(what + " of 2^" + std::to_string(std::numeric_limits<std::ptrdiff_t>::digits) +
+              " bytes or more, expected less") {}
+};
+
+// a * b, elements or bytes of what is named. Bounded by ptrdiff_t, since sizes become pointer differences.
 inline std::size_t checked_multiply(std::size_t a, std::size_t b, const char* what) {
   constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (a != 0 && b > kMax / a) fail(what, ": ", a, " times ", b, " does not fit in memory");
+  if (a != 0 && b > kMax / a) throw TooLarge(what);
   return a * b;
 }
 
 inline std::size_t checked_add(std::size_t a, std::size_t b, const char* what) {
   constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (a > kMax || b > kMax - a) fail(what, ": ", a, " plus ", b, " does not fit in memory");
+  if (a > kMax || b > kMax - a) throw TooLarge(what);
   return a + b;
 }
 

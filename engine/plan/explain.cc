@@ -30,23 +30,23 @@ std::string rounded(double value) {
   return text;
 }
 
-std::string shape_text(const PlanImpl& plan) {
+}  // namespace
+
+std::string sizes_text(const PlanImpl& plan) {
   const Shape& s = plan.shape;
   std::string text = "B " + std::to_string(s.batch) + ", M " + std::to_string(s.num_queries) + ", N " +
                      std::to_string(s.num_keys) + ", H " + std::to_string(plan.num_heads) + ", Dq " +
                      std::to_string(s.query_size) + ", Dk " + std::to_string(s.key_size) + ", Dv " +
                      std::to_string(s.value_size);
   text += plan.layer->score == Score::kAdditive ? ", U " : ", D ";
-  return text + std::to_string(plan.score_size) + "; a run may have fewer batch entries, queries and keys";
+  return text + std::to_string(plan.score_size);
 }
-
-}  // namespace
 
 std::string explain(const PlanImpl& plan, const TierCounts* counts) {
   const WorkspaceLayout& layout = plan.layout;
   std::string text =
       std::string(plan.layer->name) + " attention, path " + plan.path + ", target " + plan.kernels->name + "\n";
-  text += line("shape", shape_text(plan));
+  text += line("shape", sizes_text(plan) + "; a run may have fewer batch entries, queries and keys");
   for (const Reason& reason : plan.reasons) text += line(reason.what, reason.text);
   text += line("target", std::string(plan.kernels->name) + ": " + std::to_string(plan.kernels->pack.panel_width) +
                              " floats a panel");

@@ -10,7 +10,7 @@
 namespace attend::detail {
 namespace {
 
-constexpr const char* kWorkspace = "workspace";
+constexpr const char* kWorkspace = "a workspace";
 constexpr const char* kPrepared = "prepared keys";
 
 std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -133,7 +133,7 @@ void lay_out_projecting(PlanImpl& plan, Carver& worker) {
 
 void lay_out_workspace(PlanImpl& plan) {
   WorkspaceLayout& layout = plan.layout;
-  Carver shared, pooling, projecting;
+  Carver shared(kWorkspace), pooling(kWorkspace), projecting(kWorkspace);
   lay_out_shared(plan, shared);
   layout.workers = shared.bytes();
   lay_out_pooling(plan, pooling);
@@ -149,7 +149,7 @@ void lay_out_prepared(PlanImpl& plan) {
   const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_kv_heads), kPrepared);
   const std::size_t keys = head_keys(plan, kPrepared);
   PreparedLayout& layout = plan.prepared;
-  Carver memory;
+  Carver memory(kPrepared);
   const auto per_key = [&](std::size_t columns) {
     return memory.take(checked_multiply(keys, columns, kPrepared), sizeof(float));
   };

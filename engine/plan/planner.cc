@@ -2,12 +2,26 @@
 
 #include <utility>
 
+#include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/plan/facts.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/rules.h"
 
 namespace attend::detail {
+namespace {
+
+void lay_out(PlanImpl& plan) {
+  try {
+    lay_out_workspace(plan);
+    lay_out_prepared(plan);
+  } catch (const TooLarge& error) {
+    fail("shape (", sizes_text(plan), ") on ", plan.options.threads, plan.options.threads == 1 ? " thread" : " threads",
+         " needs ", error.what());
+  }
+}
+
+}  // namespace
 
 std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer, const Shape& shape,
                                           const PlanOptions& options) {
@@ -18,8 +32,7 @@ std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer
   plan->kernels = &kernels::kernel_set(options.target.id());
   establish_facts(*plan);
   apply_rules(*plan);
-  lay_out_workspace(*plan);
-  lay_out_prepared(*plan);
+  lay_out(*plan);
   for (const matmul::Linear* map : {plan->query_map, plan->key_map, plan->value_map, plan->output_map}) {
     if (map != nullptr) map->prepare_for(options.threads);
   }

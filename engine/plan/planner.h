@@ -25,6 +25,9 @@ struct ParametersPresent {
 };
 LayerChoice choose_layer(const ParametersPresent& present, std::int64_t query_size, std::int64_t key_size);
 
+// "B 2, M 1, N 10, ...": the sizes of the planned problem.
+std::string sizes_text(const PlanImpl& plan);
+
 // The text of Plan::explain(). counts: of a run, or null.
 std::string explain(const PlanImpl& plan, const TierCounts* counts);
 

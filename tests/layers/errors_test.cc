@@ -265,6 +265,9 @@ TEST_CASE("contract 10: mistakes while planning") {
   const LayerCase bilinear = the_case(Layer::kBilinear);
   const LayerCase gaussian = the_case(Layer::kGaussian);
   const LayerCase multi_head = the_case(Layer::kMultiHead);
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  const Parts kTooLarge = {"shape (B ", "4611686018427387904",
+                           " needs a workspace of 2^63 bytes or more, expected less"};
   struct {
     const LayerCase& c;
     std::function<void(Shape&, PlanOptions&)> make;
@@ -284,10 +287,21 @@ TEST_CASE("contract 10: mistakes while planning") {
       {dot, [](Shape& s, PlanOptions&) { s.value_size = -8; }, {"value_size", "-8"}},
       {dot, [](Shape& s, PlanOptions&) { s.num_heads = 0; }, {"num_heads", "0"}},
       {dot, [](Shape& s, PlanOptions&) { s.num_keys = std::int64_t{1} << 40; }, {"num_keys", "1099511627776"}},
-      {dot, [](Shape& s, PlanOptions&) { s.batch = s.num_queries = std::int64_t{1} << 62; }, {}},
-      {dot, [](Shape& s, PlanOptions&) { s.batch = std::int64_t{1} << 62, s.num_queries = 1; }, {}},
-      {dot, [](Shape& s, PlanOptions&) { s.batch = std::int64_t{1} << 62, s.num_queries = 1, s.num_heads = 8; }, {}},
-      {dot, [](Shape& s, PlanOptions&) { s.num_queries = std::int64_t{1} << 62, s.num_heads = 8; }, {}},
+      {dot, [](Shape& s, PlanOptions&) { s.batch = s.num_queries = kHuge; }, kTooLarge},
+      {dot, [](Shape& s, PlanOptions&) { s.batch = kHuge, s.num_queries = 1; }, kTooLarge},
+      {dot, [](Shape& s, PlanOptions&) { s.batch = kHuge, s.num_queries = 1, s.num_heads = 8; }, kTooLarge},
+      {dot, [](Shape& s, PlanOptions&) { s.num_queries = kHuge, s.num_heads = 8; }, kTooLarge},
+      {multi_head,
+       [](Shape& s, PlanOptions& o) {
+         s.num_keys = 1, s.num_queries = kHuge;
+         o.threads = 2;
+       },
+       {"(B 2, M 4611686018427387904, N 1, ", " on 2 threads needs a workspace of 2^63 bytes or more"}},
+      {dot,
+       [](Shape& s, PlanOptions&) {
+         s.batch = std::int64_t{1} << 32, s.num_queries = 1, s.num_keys = std::int64_t{1} << 30;
+       },
+       {"shape (B 4294967296, M 1, N 1073741824, ", " on 1 thread needs prepared keys of 2^63 bytes or more"}},
       {dot, [](Shape&, PlanOptions& o) { o.threads = 0; }, {"threads", "0", "1"}},
       {dot, [](Shape&, PlanOptions& o) { o.threads = -4; }, {"threads", "-4"}},
       {dot,
