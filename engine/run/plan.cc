@@ -68,6 +68,8 @@ void Plan::add_keys(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& 
   if (prepared.plan_ != impl_) fail("prepared was made for another plan, expected this one or a copy of it");
   const detail::BoundKeys keys = detail::bind_keys(*impl_, inputs);
   const std::int64_t before = append ? prepared.num_keys_ : 0, room = impl_->shape.num_keys - before;
+  if (append && prepared.batch_ == 0 && keys.batch > 0)
+    fail("prepared holds nothing, expected keys from Plan::prepare");
   if (append && keys.batch != prepared.batch_) {
     fail("keys has ", keys.batch, " batch entries, expected ", prepared.batch_, ", those prepared");
   }

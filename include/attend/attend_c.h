@@ -357,7 +357,8 @@ attend_status attend_masked_softmax(const attend_tensor* input, const attend_len
 //     attend_inputs step = {.queries = {.data = q, .rank = 3, .sizes = {2, 1, 16}}, .prepared = prepared};
 //     attend_run(plan, &step, &outputs, workspace, NULL, NULL);  // as often as there are queries
 
-// Room for the batch and the number of keys that the plan was made for, so that keys may be appended. Empty at first.
+// Room for the batch and the number of keys that the plan was made for, so that keys may be appended. Empty at first:
+// attend_prepare comes before attend_append and before any run.
 attend_status attend_prepared_keys_create(const attend_plan* plan, attend_prepared_keys** prepared,
                                           attend_error* error);
 
@@ -387,9 +388,11 @@ attend_status attend_prepare(const attend_plan* plan, const attend_key_inputs* i
                              attend_workspace* workspace, attend_executor* executor, attend_error* error);
 
 // Adds keys and values behind those that each batch entry has: what a decoder does with its own last token. A run then
-// gives the bits of keys and values that were concatenated, entry by entry, valid ones only.
-//   Shapes, prepared, executor, allocation, errors: as attend_prepare.
-//   Errors: also another number of batch entries than were prepared, or more keys than there is room for.
+// gives the bits of keys and values that were concatenated, entry by entry, valid ones only. attend_prepare comes
+// first: it says how many batch entries there are.
+//   Shapes, prepared, executor, allocation: as attend_prepare.
+//   Errors: as attend_prepare; also prepared that holds nothing, another number of batch entries than were prepared, or
+//     more keys than there is room for.
 attend_status attend_append(const attend_plan* plan, const attend_key_inputs* inputs, attend_prepared_keys* prepared,
                             attend_workspace* workspace, attend_executor* executor, attend_error* error);
 

@@ -192,8 +192,9 @@ class Plan {
   void prepare(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace) const;
 
   // Adds keys and values behind those that each batch entry has: what a decoder does with its own last token. A run
-  // then gives the bits of keys and values that were concatenated, entry by entry, valid ones only. The rest as
-  // prepare.
+  // then gives the bits of keys and values that were concatenated, entry by entry, valid ones only. prepare comes
+  // first: it says how many batch entries there are. The rest as prepare.
+  //   Errors: also `prepared` that holds nothing, another number of batch entries, more keys than there is room for.
   void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace, Executor& executor) const;
   void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace) const;
 
@@ -265,8 +266,8 @@ class Workspace {
 //     plan.prepare({.keys = k, .values = v, .valid_lens = lens}, prepared, workspace);
 //     for (...) plan.run({.queries = q, .prepared = &prepared}, {.output = out}, workspace);
 //
-// Has room for the batch and the number of keys that the plan was made for, so that keys may be appended. Runs only
-// read it: any number of threads may share it.
+// Has room for the batch and the number of keys that the plan was made for, so that keys may be appended. Empty at
+// first: prepare comes before append and before any run. Runs only read it: any number of threads may share it.
 class PreparedKeys {
  public:
   // Owns its memory. Throws std::bad_alloc when there is none.
