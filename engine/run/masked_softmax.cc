@@ -19,6 +19,10 @@ constexpr std::int64_t kRowsPerItem = 64;
 
 void check_softmax(const TensorView<const float>& input, const TensorView<const std::int32_t>& lens,
                    const TensorView<float>& output) {
+  if (input.empty()) fail("input is not given, expected a view of sizes (B, M, N) or (B, H, M, N)");
+  if (input.rank() != 3 && input.rank() != 4) {
+    fail("input is ", to_string(input.sizes()), ", expected (B, M, N) or (B, H, M, N)");
+  }
   if (input.rank() == 4) {
     check_sizes(input, "input", {{"B"}, {"H"}, {"M"}, {"N"}});
     check_sizes(output, "output",

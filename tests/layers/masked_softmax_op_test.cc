@@ -154,8 +154,9 @@ TEST_CASE("masked_softmax: mistakes are named and change nothing") {
     TensorView<float> output;
     std::vector<std::string> parts;
   } const kWrong[] = {
-      {{}, {}, out, {"input"}},
-      {{scores.data(), {6, 4}}, {}, out, {"input", "(6, 4)"}},
+      {{}, {}, out, {"input is not given", "(B, M, N) or (B, H, M, N)"}},
+      {{scores.data(), {6, 4}}, {}, out, {"input", "(6, 4)", "expected (B, M, N) or (B, H, M, N)"}},
+      {in, {}, {weights.data(), {6, 4}}, {"output", "(6, 4)", "(2, 3, 4)"}},
       {in, {}, {}, {"output"}},
       {in, {}, {weights.data(), {2, 4, 3}}, {"output", "(2, 4, 3)", "(2, 3, 4)"}},
       {{scores.data(), {2, 3, 4}, {12, 1, 3}}, {}, out, {"input", "(12, 1, 3)", "1"}},
