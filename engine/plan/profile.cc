@@ -54,18 +54,33 @@ std::string_view take_value(std::string_view& rest, std::string_view name) {
   return value;
 }
 
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return text;
+}
+
+// Behind what was expected: what there is instead, the beginning of it.
+std::string found(std::string_view text) {
+  constexpr std::size_t kShown = 60;
+  if (text.empty()) return ", found nothing";
+  return ", found \"" + one_line(std::string(text.substr(0, kShown))) + (text.size() > kShown ? "...\"" : "\"");
+}
+std::string found_word(std::string_view rest) { return found(rest.substr(0, rest.find(' '))); }
+
 // What is wrong with the words of a problem; empty: nothing.
 std::string problem_fault(std::string_view problem) {
   std::string_view rest = problem;
   for (const Field& field : kFields) {
+    const std::string_view before = rest;
     const std::string_view value = take_value(rest, field.name);
     const bool fits = field.is_number ? std::all_of(value.begin(), value.end(), is_digit) : is_word(value);
     if (value.empty() || !fits) {
       return "expected " + std::string(field.name) + "=" + (field.is_number ? "a number" : "a word") +
-             " in the problem";
+             " in the problem" + found_word(before);
     }
   }
-  return rest.empty() ? "" : "expected nothing behind threads= in the problem, found \"" + std::string(rest) + "\"";
+  return rest.empty() ? "" : "expected nothing behind threads= in the problem" + found(rest);
 }
 
 std::string entry_fault(const ProfileEntry& entry) {
@@ -77,23 +92,34 @@ std::string entry_fault(const ProfileEntry& entry) {
   if (std::string fault = detail::tile_keys_fault(entry.tile_keys); !fault.empty()) {
     return "tile_keys is " + std::to_string(entry.tile_keys) + fault;
   }
-  return std::isfinite(entry.microseconds) && entry.microseconds >= 0 ? ""
-                                                                      : "expected us=TIME, finite and not negative";
+  if (std::isfinite(entry.microseconds) && entry.microseconds >= 0) return "";
+  return "microseconds is " + std::to_string(entry.microseconds) + ", expected us=TIME, finite and not negative";
+}
+
+// Takes "name=number" from the front of rest. Returns what is wrong; empty: nothing.
+template <class Number>
+std::string take_number(std::string_view& rest, std::string_view name, const char* expected, Number& number) {
+  const std::string_view before = rest;
+  if (parse_number(take_value(rest, name), number)) return "";
+  return std::string("expected ") + expected + found_word(before);
 }
 
 // "PROBLEM: path=... tile_queries=... tile_keys=... us=...". Returns what is wrong; empty: nothing.
 std::string parse_entry(std::string_view line, ProfileEntry& entry) {
   const std::size_t colon = line.find(": ");
-  if (colon == std::string_view::npos) return "expected \"PROBLEM: path=PATH tile_queries=N tile_keys=N us=TIME\"";
+  if (colon == std::string_view::npos) {
+    return "expected \"PROBLEM: path=PATH tile_queries=N tile_keys=N us=TIME\"" + found(line);
+  }
   entry.problem = line.substr(0, colon);
   std::string_view rest = line.substr(colon + 2);
+  const std::string no_path = "expected path=PATH behind the problem" + found_word(rest);
   entry.path = take_value(rest, "path");
-  if (entry.path.empty()) return "expected path=PATH behind the problem";
-  if (!parse_number(take_value(rest, "tile_queries"), entry.tile_queries)) return "expected tile_queries=N behind path";
-  if (!parse_number(take_value(rest, "tile_keys"), entry.tile_keys)) return "expected tile_keys=N behind tile_queries";
-  if (!parse_number(take_value(rest, "us"), entry.microseconds)) return "expected us=TIME behind tile_keys";
-  if (!rest.empty()) return "expected nothing behind us=, found \"" + std::string(rest) + "\"";
-  return entry_fault(entry);
+  if (entry.path.empty()) return no_path;
+  std::string fault = take_number(rest, "tile_queries", "tile_queries=N behind path", entry.tile_queries);
+  if (fault.empty()) fault = take_number(rest, "tile_keys", "tile_keys=N behind tile_queries", entry.tile_keys);
+  if (fault.empty()) fault = take_number(rest, "us", "us=TIME behind tile_keys", entry.microseconds);
+  if (fault.empty() && !rest.empty()) fault = "expected nothing behind us=" + found(rest);
+  return fault.empty() ? entry_fault(entry) : fault;
 }
 
 std::string entry_text(const ProfileEntry& entry) {
@@ -103,13 +129,11 @@ std::string entry_text(const ProfileEntry& entry) {
 
 bool comes_before(const ProfileEntry& entry, std::string_view problem) { return entry.problem < problem; }
 
-[[noreturn]] void fail_at(std::size_t line, const std::string& fault) { fail("profile, line ", line, ": ", fault); }
-
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-  return text;
+std::string no_header(std::string_view line) {
+  return "expected \"" + std::string(kFormat) + ", library VERSION, cpu NAME\"" + found(line);
 }
+
+[[noreturn]] void fail_at(std::size_t line, const std::string& fault) { fail("profile, line ", line, ": ", fault); }
 
 }  // namespace
 
@@ -129,7 +153,7 @@ Profile Profile::parse(std::string_view text) {
     if (!has_header) {
       const std::size_t library = line.find(kLibrary), cpu = line.find(kCpu);
       if (library != kFormat.size() || !line.starts_with(kFormat) || cpu == std::string_view::npos || cpu < library) {
-        fail_at(number, "expected \"" + std::string(kFormat) + ", library VERSION, cpu NAME\"");
+        fail_at(number, no_header(line));
       }
       profile.library_ = line.substr(library + kLibrary.size(), cpu - library - kLibrary.size());
       profile.cpu_ = line.substr(cpu + kCpu.size());
@@ -141,7 +165,7 @@ Profile Profile::parse(std::string_view text) {
     if (profile.find(entry.problem) != nullptr) fail_at(number, "expected one entry per problem, this is the second");
     profile.add(entry);
   }
-  if (!has_header) fail_at(number + 1, "expected \"" + std::string(kFormat) + ", library VERSION, cpu NAME\"");
+  if (!has_header) fail_at(number + 1, no_header(""));
   return profile;
 }
 

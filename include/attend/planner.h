@@ -84,8 +84,9 @@ class Profile {
  public:
   // Empty, of this library on this CPU.
   Profile();
-  // The reverse of text(). Errors: Error that names the line and what was expected, also for another version of the
-  // format. Another library version or CPU is no error: see library() and cpu().
+  // The reverse of text().
+  //   Errors: Error that names the line, what it says and what was expected, also for another version of the format.
+  //     Another library version or CPU is no error: see library() and cpu().
   static Profile parse(std::string_view text);
   std::string text() const;
 

@@ -83,25 +83,33 @@ TEST_CASE("profile: what is wrong is said with its line") {
   const struct {
     std::string text, part;
   } kFaults[] = {
-      {"", "profile, line 1: expected \"attend profile 1, library VERSION, cpu NAME\""},
+      {"", "profile, line 1: expected \"attend profile 1, library VERSION, cpu NAME\", found nothing"},
       {"# only this\n", "line 2: expected \"attend profile 1"},
       {good, "line 1: expected \"attend profile 1"},
-      {"attend profile 2, library 0.1.0, cpu X\n", "line 1"},
+      {"attend profile 2, library 0.1.0, cpu X\n", "found \"attend profile 2, library 0.1.0, cpu X\""},
       {"attend profile 1, cpu X\n", "line 1"},
       {header + "\n" + "dot/fused\n", "line 3: expected \"PROBLEM: path="},
+      {header + "dot/fused\n", "found \"dot/fused\""},
+      {header + std::string(99, 'x') + "\n", ", found \"" + std::string(60, 'x') + "...\""},
       {header + good + good, "line 3: expected one entry per problem"},
-      {header + "layer=dot: path=dot/fused tile_queries=0 tile_keys=0 us=1", "line 2: expected B=a number"},
-      {header + "layer=dot B=x" + good.substr(13), "expected B=a number"},
-      {header + "layer=dot M=1" + good.substr(13), "expected B=a number"},
+      {header + "layer=dot: path=dot/fused tile_queries=0 tile_keys=0 us=1",
+       "line 2: expected B=a number in the problem, found nothing"},
+      {header + "layer=dot B=x" + good.substr(13), "expected B=a number in the problem, found \"B=x\""},
+      {header + "layer=dot M=1" + good.substr(13), "expected B=a number in the problem, found \"M=1\""},
+      {header + "layer=\t" + good.substr(9), "expected layer=a word in the problem, found \"layer= \""},
       {header + problem + " more=1: path=dot/fused tile_queries=0 tile_keys=0 us=1", "found \"more=1\""},
-      {header + problem + ": tile_queries=0 tile_keys=0 us=1", "expected path=PATH"},
+      {header + problem + ": tile_queries=0 tile_keys=0 us=1",
+       "expected path=PATH behind the problem, found \"tile_queries=0\""},
       {header + problem + ": path=dot,fused tile_queries=0 tile_keys=0 us=1", "path is \"dot,fused\""},
       {header + problem + ": path=dot/fused tile_queries=-1 tile_keys=0 us=1",
        "tile_queries is -1, expected 1 to 1024"},
-      {header + problem + ": path=dot/fused tile_queries=two tile_keys=0 us=1", "expected tile_queries=N"},
+      {header + problem + ": path=dot/fused tile_queries=two tile_keys=0 us=1",
+       "expected tile_queries=N behind path, found \"tile_queries=two\""},
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=100 us=1", "tile_keys is 100, expected a power"},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0", "expected us=TIME"},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=nan", "expected us=TIME, finite"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0",
+       "expected us=TIME behind tile_keys, found nothing"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=nan",
+       "microseconds is nan, expected us=TIME, finite"},
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1 us=2", "found \"us=2\""},
   };
   for (const auto& fault : kFaults) {
@@ -109,7 +117,8 @@ TEST_CASE("profile: what is wrong is said with its line") {
     CHECK(missing_parts(parse_fault(fault.text), {"profile, line ", fault.part}) == "");
     CHECK(parse_fault(fault.text).find('\n') == std::string::npos);
   }
-  CHECK(missing_parts(error_message([] { Profile().add({.problem = "dot", .path = "dot/fused"}); }), {"layer="}) == "");
+  CHECK(missing_parts(error_message([] { Profile().add({.problem = "dot", .path = "dot/fused"}); }),
+                      {"profile entry: expected layer=a word in the problem, found \"dot\""}) == "");
 }
 
 TEST_CASE("profile: merging replaces the same problems, and never mixes CPUs") {
