@@ -44,9 +44,9 @@ extern "C" {
 
 typedef enum attend_status {
   ATTEND_OK = 0,
-  ATTEND_ERROR_INVALID = 1,        // an argument: attend::Error in C++
+  ATTEND_ERROR_INVALID = 1,        // an argument, or threads that the system does not start: attend::Error in C++
   ATTEND_ERROR_OUT_OF_MEMORY = 2,  // std::bad_alloc in C++
-  ATTEND_ERROR_INTERNAL = 3        // anything else, such as no threads left in the system
+  ATTEND_ERROR_INTERNAL = 3        // anything else; none is known
 } attend_status;
 
 // One line that names the argument, what it was and what was expected. Written on failure only; always ends in a zero
@@ -278,7 +278,8 @@ void attend_workspace_destroy(attend_workspace* workspace);
 
 // The built-in pool. threads: how many work at once, the caller included; 0: as many as this process has CPUs.
 //   Starts threads - 1 threads, which sleep while there is nothing to do and end with the executor.
-//   Several runs may use it at once; their loops take turns.   Errors: also a negative number.
+//   Several runs may use it at once; their loops take turns.
+//   Errors: also a negative number, and more threads than the system starts.
 attend_status attend_executor_create(int32_t threads, attend_executor** executor, attend_error* error);
 
 // The caller's own parallel-for. Neither callback throws, jumps out or calls back into the executor.

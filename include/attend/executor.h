@@ -57,7 +57,8 @@ class SerialExecutor final : public Executor {
 // from several threads; the calls then take turns.
 class ThreadPool final : public Executor {
  public:
-  // threads: how many work at once, the caller included; 0 takes available_threads(). Throws Error when negative.
+  // threads: how many work at once, the caller included; 0 takes available_threads(). Throws Error when negative, and
+  // when the system starts fewer threads than that; those that it did start have then ended.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool() override;
   ThreadPool(const ThreadPool&) = delete;
