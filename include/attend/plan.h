@@ -86,7 +86,7 @@ class Profile;
 
 struct PlanOptions {
   // The most tasks a run may use at once. It sizes the workspace and never changes a result: the same bits for any
-  // number.
+  // number, but see profile.
   int threads = 1;
   Target target = Target::best();
   // Runs will ask for attention_weights. That costs writing them; with more than a few queries and ten thousand keys,

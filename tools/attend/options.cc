@@ -202,7 +202,7 @@ void add_output_words(CLI::App& app, Subcommand subcommand, OutputWords& words) 
 
 void wrong_usage(const std::string& message) { throw CLI::ValidationError(message); }
 
-void add_machine_words(CLI::App& app, std::string& target, int& threads) {
+void add_machine_words(CLI::App& app, std::string& target, int& threads, bool has_profile) {
   const std::string group = "Machine";
   app.add_option("--target", target, "Instruction set, one of `attend targets`. Default: the best.")
       ->option_text("T")
@@ -212,7 +212,8 @@ void add_machine_words(CLI::App& app, std::string& target, int& threads) {
          [&threads](const std::string& text) {
            threads = static_cast<int>(parse_whole("--threads", text, 0, kMaxThreads));
          },
-         "Threads; 0: all CPUs. Results are the same for any number.\nDefault: " + std::to_string(threads) + ".")
+         std::string("Threads; 0: all CPUs. Results are the same for any number") +
+             (has_profile ? ", but see\n--profile. " : ".\n") + "Default: " + std::to_string(threads) + ".")
       ->option_text("N")
       ->group(group);
 }
@@ -223,7 +224,7 @@ void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
   add_input_words(app, may_invent, words.inputs);
   add_mask_words(app, words.mask);
   add_output_words(app, subcommand, words.outputs);
-  add_machine_words(app, words.target, words.threads);
+  add_machine_words(app, words.target, words.threads, subcommand != Subcommand::kCheck);
   app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });
 }
 

@@ -67,8 +67,8 @@ enum class Subcommand { kRun, kPlan, kCheck };
 // while the parser does.
 void add_words(CLI::App& app, Subcommand subcommand, Words& words);
 
-// --target and --threads, also for softmax.
-void add_machine_words(CLI::App& app, std::string& target, int& threads);
+// --target and --threads, also for softmax. has_profile: choices for one number of threads may be given.
+void add_machine_words(CLI::App& app, std::string& target, int& threads, bool has_profile);
 
 Target target_of(const std::string& name);  // Error listing the available ones
 int num_threads(int threads);               // 0: the CPUs of this process

@@ -66,7 +66,7 @@ Command add_softmax(CLI::App& app) {
                    "The softmax, in the shape of the input; .npy, another file than the inputs.")
       ->option_text("FILE")
       ->required();
-  add_machine_words(*parser, words->target, words->threads);
+  add_machine_words(*parser, words->target, words->threads, false);
   parser->footer("Example:\n  attend softmax --input scores.npy --valid-lens lens.npy --output weights.npy");
   parser->callback([words] {
     check_ending("--output", words->output, {".npy"});

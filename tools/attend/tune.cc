@@ -93,7 +93,8 @@ void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
            if (path.empty()) wrong_usage("--profile is empty");
            words.profile = path;
          },
-         std::string("Choices that were measured: an entry for exactly this problem overrides\nthe rules.") +
+         std::string("Choices that were measured: an entry for exactly this problem and number of\nthreads overrides "
+                     "the rules.") +
              (is_plan ? " With --tune the file is made, or the choice added to it." : ""))
       ->option_text("FILE")
       ->group(group);
