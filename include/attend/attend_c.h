@@ -76,7 +76,7 @@ typedef struct attend_tensor {
   int64_t strides[4];
 } attend_tensor;
 
-// The same for what is written.
+// The same for what is written, without repeating: zero strides are all or none, and rows do not overlap each other.
 typedef struct attend_output_tensor {
   float* data;
   int32_t rank;

@@ -158,9 +158,9 @@ class Plan {
   explicit Plan(std::shared_ptr<const detail::PlanImpl> impl) : impl_(std::move(impl)) {}
 
   // Computes output = softmax(score(queries, keys)) values, row by row over each row's valid keys.
-  //   Shapes: as in Inputs and Outputs; each of B, M, N at most what was planned for. Innermost strides are 1, all
-  //   other
-  //     strides are free (negative and zero too where reading), in elements.
+  //   Shapes: as in Inputs and Outputs; each of B, M, N at most what was planned for.
+  //   Strides: in elements; the innermost is 1, but free in valid_lens, all others are free: negative everywhere, zero
+  //     only where reading. Rows of an output do not overlap each other.
   //   Aliasing: output and attention_weights overlap neither each other nor any input; overlap is undefined. Inputs may
   //     overlap each other. No alignment is asked for.
   //   Special values: a row that sees no key (by its valid length or a causal mask) gives output and weights 0; a NaN

@@ -24,7 +24,8 @@ namespace attend {
 inline constexpr int kMaxRank = 4;
 
 // A view of up to kMaxRank axes. Trivially copyable; copying it copies no data and it never frees anything.
-// Sizes count elements; strides are in elements, may be zero (broadcast) or negative where the view is only read.
+// Sizes count elements; strides are in elements and may be negative, or zero (broadcast) where the view is only read.
+// Rows of a view that is written do not overlap each other.
 // A default-constructed view is empty() and stands for "not given".
 template <class T>
 class TensorView {
