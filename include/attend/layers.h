@@ -5,12 +5,13 @@
 //     attend::DotAttention layer;
 //     auto plan = layer.plan({.batch = 2, .num_queries = 1, .num_keys = 10, .query_size = 2, .value_size = 4});
 // Recommended for trained weights:
-//     attend::MultiHeadAttention layer({.num_heads = 8}, attend::io::load("layer.safetensors",
-//     "encoder.0.self_attn."));
+//     attend::MultiHeadAttention layer(
+//         {.num_heads = 8}, attend::io::load("layer.safetensors", "encoder.0.self_attn."));
 //
 // Layers are immutable values: copying one shares its packed weights, and any number of threads may plan and run it.
-// Parameter matrices have PyTorch's shapes, (output size, input size). They are packed while the layer is built; what
-// was passed in is not needed afterwards.
+// Parameter matrices have PyTorch's shapes, (output size, input size), and any strides. They are packed while the layer
+// is built, which allocates; what was passed in is not needed afterwards. Aliasing and what a run makes of special
+// values are the same for all of them: Plan::run says so.
 #ifndef ATTEND_LAYERS_H_
 #define ATTEND_LAYERS_H_
 
@@ -33,16 +34,18 @@ struct AdditiveParameters {
   TensorView<const float> b_q{};  // (U), optional
   TensorView<const float> b_k{};  // (U), optional
   // From a checkpoint: W_q.weight, W_k.weight, w_v.weight and optional W_q.bias, W_k.bias. A w_v.bias is accepted and
-  // has no effect: it moves all scores of a row alike, which softmax cancels. Errors: a missing or mis-shaped tensor is
-  // an Error that names it, what was found and what was expected. The views refer to parameters, which must outlive
-  // them.
+  // has no effect: it moves all scores of a row alike, which softmax cancels. The views refer to parameters, which must
+  // outlive them.
+  //   Errors: a missing tensor is an Error that names it, what was expected and what there is. Shapes are checked where
+  //     a layer is built of them.
   static AdditiveParameters from(const Parameters& parameters);
 };
 
 // Parameter of bilinear attention.
 struct BilinearParameters {
   TensorView<const float> W{};  // (Dq, Dk)
-  // From a checkpoint: W.weight or W. Errors: as AdditiveParameters::from.
+  // From a checkpoint: W.weight or W.
+  //   Errors: as AdditiveParameters::from.
   static BilinearParameters from(const Parameters& parameters);
 };
 
@@ -63,9 +66,9 @@ struct MultiHeadParameters {
   // From a checkpoint, by the names of the textbook (W_q.weight, W_k.weight, W_v.weight, W_o.weight, biases), of
   // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias) or
   // of Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.). Per-head additive scoring
-  // adds w_v.weight (H, D). Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what
-  // was expected, as is a feature this library does not have (bias_k, bias_v of torch). The views refer to parameters,
-  // which must outlive them.
+  // adds w_v.weight (H, D). The views refer to parameters, which must outlive them.
+  //   Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected, as is a
+  //     feature this library does not have (bias_k, bias_v of torch). w_v is checked where a layer is built of it.
   static MultiHeadParameters from(const Parameters& parameters);
 };
 
@@ -95,14 +98,17 @@ struct LayerImpl;
 class Attention {
  public:
   // Checks the shape against the parameters, chooses path, tiles and workspace, and says why in Plan::explain().
-  //   Thread-safe; allocates. Errors: Error naming the size or option, what it was and what was expected.
+  //   Thread-safety: thread-safe; allocates.
+  //   Errors: Error naming the size or option, what it was and what was expected.
   Plan plan(const Shape& shape, const PlanOptions& options = {}) const;
 
   // "additive", "dot", "bilinear", "gaussian" or "multi-head".
   std::string_view name() const noexcept;
 
   // Picks the layer: W_q, W_k and w_v mean additive; W means bilinear; no parameters and equal query and key sizes mean
-  // dot. No parameters and unequal sizes is an Error that names both and says what to use instead.
+  // dot.
+  //   Errors: no parameters and unequal sizes is an Error that names both and says what to use instead; also other
+  //     parameters, those of multi-head attention among them; and as the layer that is picked.
   static Attention choose(const Parameters& parameters, std::int64_t query_size, std::int64_t key_size);
 
  protected:
@@ -113,8 +119,12 @@ class Attention {
 };
 
 // score(q, k) = w_v . tanh(W_q q + W_k k)
-//   Error bound: scores within 4e-7 sum|w_v| of the exact score for given pre-activations W_q q, W_k k; these are f32
-//     products with f32 accumulation.   Special values: a NaN in a row of queries makes that row's result NaN.
+//   Error bound: scores within 4e-7 sum|w_v| of the exact ones for given pre-activations W_q q and W_k k; these are f32
+//     products with f32 accumulation and add their own rounding. Weights, and outputs relative to max|values|: as
+//     Plan::run, and by as much more as the scores are off.
+//   Special values: a NaN in a row of queries makes that row's result NaN.
+//   Errors: Error naming the parameter, what it was and what was expected, for one that is missing, mis-shaped or has a
+//     zero size.
 //   Source: Bahdanau, Cho, Bengio 2015 (arXiv:1409.0473), section A.1.2; Dive into Deep Learning, 11.3.
 class AdditiveAttention : public Attention {
  public:
@@ -123,6 +133,8 @@ class AdditiveAttention : public Attention {
 };
 
 // score(q, k) = scale * q . k, scale = 1 / sqrt(D) by default.
+//   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
+//   Errors: Error for a scale that is not finite. Planning: also for query and key sizes that are unequal or both 0.
 //   Source: Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
 class DotAttention : public Attention {
  public:
@@ -131,6 +143,10 @@ class DotAttention : public Attention {
 
 // score(q, k) = scale * q^T W k, scale = 1 by default. One projection, of the queries or of the keys, whichever costs
 // less.
+//   Error bound: as Plan::run for the queries W^T q, or the keys W k, as projected; these are f32 products with f32
+//     accumulation and add their own rounding.
+//   Errors: Error naming W, what it was and what was expected, if it is missing, is no matrix or has a zero size; for a
+//     scale that is not finite.
 //   Source: Luong, Pham, Manning 2015 (arXiv:1508.04025), equation 8, "general".
 class BilinearAttention : public Attention {
  public:
@@ -141,8 +157,12 @@ class BilinearAttention : public Attention {
 
 // score(q, k) = -|q - k|^2 / (2 sigma^2)
 //   Computed as a dot product with a per-key bias, |q|^2 being the same for all keys of a row; queries and keys are
-//   first moved so that key 0 lies at the origin, which bounds the rounding by max|score| however far from 0 the data
-//   lies. Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
+//   first moved so that the first finite key lies at the origin, which bounds the rounding by max|score| however far
+//   from 0 the data lies.
+//   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
+//   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite. Planning: as
+//     DotAttention.
+//   Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
 class GaussianAttention : public Attention {
  public:
   explicit GaussianAttention(const GaussianOptions& options = {});
@@ -151,6 +171,13 @@ class GaussianAttention : public Attention {
 // Per head h: score = scale * (W_q q)_h . (W_k k)_h, or w_v[h] . tanh((W_q q)_h + (W_k k)_h); heads pool (W_v v)_h, and
 // W_o maps them, side by side, to the output. Heads are strided views of the projections; none is ever copied. The
 // heads of a row without valid keys are 0, so its output is W_o's bias, or 0 where there is none.
+//   Error bound: weights, and what each head pools relative to max|W_v v|, as Plan::run for queries, keys and values as
+//     projected; additive scores as AdditiveAttention's, with w_v[h]. All four projections, W_o's too, are f32 products
+//     with f32 accumulation and add their own rounding.
+//   Errors: Error naming the parameter or option, what it was and what was expected: for a parameter that is missing,
+//     mis-shaped or has a zero size; for num_heads that is less than 1 or no divisor of the rows of W_q and the columns
+//     of W_o; for num_kv_heads that is negative, no divisor of num_heads or not what W_k and W_v have; for a scale that
+//     is not finite. Scoring::kAdditive: also for a missing w_v, any scale, and num_kv_heads other than num_heads.
 //   Source: Vaswani et al. 2017, section 3.2.2.
 class MultiHeadAttention : public Attention {
  public:

@@ -169,8 +169,8 @@ class Plan {
   //     are skipped (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included,
   //     overflow from 2^127 = 1.7e38 on.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact
-  //     result for the projected queries and keys; f32 throughout, sums over keys in blocks. See each layer for its
-  //     projections.
+  //     result for the queries and keys as projected; f32 throughout, sums over keys in blocks. What projections and an
+  //     additive score add, each layer says (attend/layers.h).
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
   //     nothing itself (the executor may; oneDNN, which projections by weights of up to 768 KiB go through, makes some
   //     small allocations of its own in every call), starts no threads. The same bits for every executor, number of
