@@ -61,6 +61,8 @@ void save_npz(const std::string& path, const std::vector<std::pair<std::string, 
 std::vector<std::vector<std::string>> load_labels(const std::string& path);
 
 // Text to a file, beside and then renamed, like every writer here.
+//   Permissions and links: as save_npy.
+//   Errors: as save_npy.
 void save_bytes(const std::string& path, std::string_view bytes);
 
 }  // namespace attend::io

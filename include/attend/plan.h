@@ -92,7 +92,7 @@ struct PlanOptions {
   // Runs will ask for attention_weights. That costs writing them; with more than a few queries and ten thousand keys,
   // the product of queries and keys once more.
   bool attention_weights = false;
-  // Luong's attentional concat: each output row is [context; query], value_size + query_size elements.
+  // Luong's attentional concat: each output row is [context; query], query_size elements more (Plan::output_size()).
   bool concat_queries = false;
   ValidLens valid_lens = ValidLens::kAny;
   // N is the number of keys of the run: the size of the keys, or PreparedKeys::num_keys().
@@ -141,7 +141,7 @@ struct KeyInputs {
 
 // What a run writes.
 struct Outputs {
-  TensorView<float> output{};             // (B, M, Dv), or (B, H, M, Dv); + Dq columns with concat_queries
+  TensorView<float> output{};             // (B, M, Plan::output_size()), or (B, H, M, the same) where there are heads
   TensorView<float> attention_weights{};  // not given, or (B, M, N); (B, H, M, N) where there are heads
 };
 
@@ -220,7 +220,7 @@ class Plan {
   std::size_t workspace_bytes() const noexcept;
   // The largest problem accepted, with every size filled in.
   const Shape& shape() const noexcept;
-  // Elements of one output row: value_size or num_hiddens, + query_size with concat_queries.
+  // Elements of one output row: value_size, or for multi-head the rows of W_o; + query_size with concat_queries.
   std::int64_t output_size() const noexcept;
   // Heads that the attention weights are given for; 0 when they are (B, M, N). (Where Shape::num_heads is 1, views of a
   // run with an axis of one head have weights (B, 1, M, N).)

@@ -146,11 +146,14 @@ class Planner {
   //     other plan of the same path and tiles on its target.
   //   options: path restricts the candidates to one; profile is not looked at; threads count.
   //   Thread-safety: thread-safe, but measures wrongly beside other work. Allocates inputs, outputs and workspaces.
-  //   Errors: Error as Attention::plan; if tile_queries or tile_keys is set, which are to be found.
+  //   Errors: Error as Attention::plan and as measure; if tile_queries or tile_keys is set, which are to be found.
   static Tuned tune(const Attention& layer, const Shape& shape, const PlanOptions& options = {},
                     const TuneOptions& tune_options = {});
 
   // Seconds of a run of the plan's full shape on such data, the least of all samples. TuneOptions::tiles has no effect.
+  //   Thread-safety: thread-safe, but measures wrongly beside other work. Allocates inputs, outputs, a workspace and,
+  //     for plans for prepared keys, those.
+  //   Errors: Error for data of 2^63 bytes or more and for a thread that cannot be started; std::bad_alloc.
   static double measure(const Plan& plan, const TuneOptions& tune_options = {});
 };
 

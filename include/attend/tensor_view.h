@@ -68,7 +68,8 @@ class TensorView {
   // Not given: no memory and no axes. (A view with a zero size is given, it just holds no elements.)
   constexpr bool empty() const noexcept { return data_ == nullptr && rank_ == 0; }
 
-  // axis counts from the front; negative from the back, so size(-1) is the innermost.
+  // axis counts from the front; negative from the back, so size(-1) is the innermost. Not checked: an axis outside
+  // -rank() ... rank() - 1 is undefined.
   constexpr std::int64_t size(int axis) const noexcept { return sizes_[index(axis)]; }
   constexpr std::int64_t stride(int axis) const noexcept { return strides_[index(axis)]; }
 
@@ -147,8 +148,15 @@ template <class T>
 TensorView<T> split_heads(TensorView<T> view, std::int64_t num_heads);
 
 // (B, H, N, D) seen as (B, N, H*D): the inverse of split_heads, again without moving an element.
-//   Errors: Error unless rank is 4 and the heads of a row lie side by side (head stride == D), as split_heads left
-//   them.
+//   Shapes and strides: element d of head h is column h * D + d; batch, row and innermost strides stay what they were,
+//     whatever they are. The head stride must be D innermost strides, so that the heads of a row lie side by side as
+//     split_heads left them; that of a single head may be anything.
+//   Aliasing: the result is the same memory.
+//   Special values: none, nothing is read.
+//   Error bound: exact.
+//   Thread-safety: thread-safe; allocates nothing.
+//   Errors: Error unless rank is 4 and the heads of a row lie side by side.
+//   Source: Vaswani et al. 2017, section 3.2.2.
 template <class T>
 TensorView<T> merge_heads(TensorView<T> view);
 
