@@ -41,9 +41,11 @@ inline constexpr std::size_t kRowsPerStep = 6;
 inline constexpr std::size_t kRowsAheadPerStep = 4;
 
 // Products over more than this many terms are summed in blocks of it, each from zero, and the blocks added in order.
-// The error of a sum of n terms then grows like sqrt(kInnerBlock + n / kInnerBlock) instead of sqrt(n), which is what
-// keeps the contract's 2e-7 (4 + max|score|) over thousands of keys; a block costs one load, add and store per 128 FMAs
-// of C (below 2 %).
+// The error of a sum of n terms whose roundings have nothing in common then grows like sqrt(kInnerBlock + n /
+// kInnerBlock) instead of sqrt(n), which is what keeps the contract's 2e-7 (4 + max|score|) over thousands of keys; a
+// block costs one load, add and store per 128 FMAs of C (below 2 %). Equal terms all round one way and are wrong by up
+// to kInnerBlock / 3 * 2^-24 of their sum: engine/README.md, contract 6. Blocks short enough for those, of some ten
+// terms, would cost a fifth.
 inline constexpr std::size_t kInnerBlock = 128;
 
 struct TileProductKernels {

@@ -119,9 +119,9 @@ class Attention {
 };
 
 // score(q, k) = w_v . tanh(W_q q + W_k k)
-//   Error bound: scores within 4e-7 sum|w_v| of the exact ones for given pre-activations W_q q and W_k k; these are f32
-//     products with f32 accumulation and add their own rounding. Weights, and outputs relative to max|values|: as
-//     Plan::run, and by as much more as the scores are off.
+//   Error bound: scores within 4e-7 sum|w_v| of the exact ones for given pre-activations W_q q and W_k k (5.5e-7 where
+//     these are chosen to that end); these are f32 products with f32 accumulation and add their own rounding. Weights,
+//     and outputs relative to max|values|: as Plan::run, and by as much more as the scores are off.
 //   Special values: a NaN in a row of queries makes that row's result NaN.
 //   Errors: Error naming the parameter, what it was and what was expected, for one that is missing, mis-shaped or has a
 //     zero size.
@@ -158,10 +158,10 @@ class BilinearAttention : public Attention {
 // score(q, k) = -|q - k|^2 / (2 sigma^2)
 //   Computed as a dot product with a per-key bias, |q|^2 being the same for all keys of a row; queries and keys are
 //   first moved so that the first finite key lies at the origin, which bounds the rounding by max|score| however far
-//   from 0 the data lies.
+//   from 0 the data lies. A key farther than 2^64 from it counts as infinitely far.
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
-//   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite. Planning: as
-//     DotAttention.
+//   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite, times
+//     log2(e). Planning: as DotAttention.
 //   Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
 class GaussianAttention : public Attention {
  public:

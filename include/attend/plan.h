@@ -167,10 +167,12 @@ class Plan {
   //     or +inf in a score it sees makes that row NaN; a -inf score weighs 0 (all -inf: the row is 0). Keys and values
   //     that a row does not see do not influence it, and those that no row sees are never read, nor are queries that
   //     are skipped (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included,
-  //     overflow from 2^127 = 1.7e38 on.
+  //     overflow from 2^127 = 1.7e38 on, as do their queries times scale log2(e). Values may overflow from 2^115 / N on,
+  //     since weights may be 2^12.5 until they are divided by their sum.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact
-  //     result for the queries and keys as projected; f32 throughout, sums over keys in blocks. What projections and an
-  //     additive score add, each layer says (attend/layers.h).
+  //     result for the queries and keys as projected; f32 throughout, sums over keys in blocks. Twelve times that where
+  //     all terms of a sum are alike and so are their roundings: constant vectors, equal weights on equal values. What
+  //     projections and an additive score add, each layer says (attend/layers.h).
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
   //     nothing itself (the executor may; oneDNN, which projections by weights of up to 768 KiB go through, makes some
   //     small allocations of its own in every call), starts no threads. The same bits for every executor, number of

@@ -172,6 +172,42 @@ TEST_CASE("factored score: repeated terms, whose roundings add up") {
   });
 }
 
+// Terms that are equal within a group of eight, each group's chosen for the largest error. K cannot tell these apart.
+TEST_CASE("factored score: pre-activations that are chosen group by group") {
+  constexpr std::size_t kUnits = 32, kTrials = 1500;
+  for_each_target([&](const Target& target) {
+    for (const int tier : {0, 1}) {
+      Random random(5);
+      std::vector<float> chosen(kUnits, -5.0f);
+      double worst = 0;
+      for (std::size_t first = 0; first < 2 * kUnits; first += 8) {
+        const std::size_t group = first % kUnits;
+        const Case c = make_case(1, kTrials, kUnits, [&](Case& fill) {
+          std::fill(fill.w_v.begin(), fill.w_v.end(), 1.0f);
+          for (std::size_t j = 0; j < kTrials; ++j) {
+            float* key = &fill.keys[j * kUnits];
+            std::copy(chosen.begin(), chosen.end(), key);
+            if (j > 0) std::fill_n(key + group, 8, random.uniform(-8.9f, 0.0f));
+          }
+        });
+        const Truth truth(c);
+        const std::vector<float> scores = factored_scores(target, c, tier).scores;
+        std::size_t best = 0;
+        double error = 0;
+        for (std::size_t j = 0; j < kTrials; ++j) {
+          const double relative = (static_cast<double>(scores[j]) - truth.scores[j]) / truth.magnitude;
+          worst = worse(worst, std::abs(relative));
+          if (relative > error) error = relative, best = j;
+        }
+        std::copy_n(c.keys.begin() + static_cast<std::ptrdiff_t>(best * kUnits), kUnits, chosen.begin());
+      }
+      CAPTURE(tier);
+      CHECK(worst <= 5.5e-7);
+      CHECK(worst > 3e-7);  // or the search has lost its way
+    }
+  });
+}
+
 TEST_CASE("factored score: weights of every size") {
   for_each_target([](const Target& target) {
     Random random(4);
