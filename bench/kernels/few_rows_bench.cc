@@ -2,7 +2,7 @@
 // of size d, all of them rows of 128 numbers in L2, in calls of 16 keys. decode_*: 8 key-value heads with r query heads
 // each, size 128, 4096 keys, 33.5 MB of keys and values: the dots of all keys, then the pooling of all values, without
 // softmax. decode_bnhd: rows of all heads side by side, as in (B, N, H * D), walked in the order of memory: `block`
-// keys of one head, the same keys of the next head. decode_bhnd: head by head. Keys and values are asked for 16 KiB
+// keys of one head, the same keys of the next head. decode_bhnd: head by head. Keys and values are prefetched 16 KiB
 // ahead, into L2; _thrice: three times; _then_l1: and 8 KiB ahead into L1; _l1: into L1; _l1_twice: and again 8 KiB
 // ahead. GB: bytes of keys and values, per second.
 #include "engine/kernels/few_rows.h"
@@ -31,7 +31,7 @@ struct FewRowsCase {
   std::size_t rows, heads, keys, size;
   std::size_t block;      // keys of a call
   bool heads_in_one_row;  // (B, N, H * D), or else (B, H, N, D)
-  kernels::Ask ask = kernels::Ask::kIntoL2;
+  kernels::PrefetchInto into = kernels::PrefetchInto::kL2;
 };
 
 std::vector<FewRowsCase> few_rows_cases() {
@@ -41,27 +41,28 @@ std::vector<FewRowsCase> few_rows_cases() {
     cases.push_back({"dots" + shape, true, false, rows, 1, 512, 128, 16, false});
     cases.push_back({"pool" + shape, false, true, rows, 1, 512, 128, 16, false});
   }
-  using kernels::Ask;
-  for (const auto& [ask, suffix] : std::vector<std::pair<Ask, std::string>>{{Ask::kIntoL2, ""},
-                                                                            {Ask::kIntoL2KeysThenL1, "_keys_l1"},
-                                                                            {Ask::kIntoL2Thrice, "_thrice"},
-                                                                            {Ask::kIntoL2ThenL1, "_then_l1"},
-                                                                            {Ask::kIntoL1, "_l1"},
-                                                                            {Ask::kIntoL1Twice, "_l1_twice"}}) {
+  using kernels::PrefetchInto;
+  for (const auto& [into, suffix] :
+       std::vector<std::pair<PrefetchInto, std::string>>{{PrefetchInto::kL2, ""},
+                                                         {PrefetchInto::kL2KeysThenL1, "_keys_l1"},
+                                                         {PrefetchInto::kL2Thrice, "_thrice"},
+                                                         {PrefetchInto::kL2ThenL1, "_then_l1"},
+                                                         {PrefetchInto::kL1, "_l1"},
+                                                         {PrefetchInto::kL1Twice, "_l1_twice"}}) {
     for (const std::size_t block : {4u, 8u, 16u, 32u, 64u}) {
       const std::string shape = "_r4_n4096_d128_block" + std::to_string(block) + suffix;
-      cases.push_back({"decode_bnhd" + shape, true, true, 4, 8, 4096, 128, block, true, ask});
-      cases.push_back({"decode_bhnd" + shape, true, true, 4, 8, 4096, 128, block, false, ask});
+      cases.push_back({"decode_bnhd" + shape, true, true, 4, 8, 4096, 128, block, true, into});
+      cases.push_back({"decode_bhnd" + shape, true, true, 4, 8, 4096, 128, block, false, into});
     }
     for (const bool dots : {true, false}) {
       const std::string name = dots ? "decode_dots" : "decode_pool", shape = "_r4_n4096_d128_block16" + suffix;
-      cases.push_back({name + "_bnhd" + shape, dots, !dots, 4, 8, 4096, 128, 16, true, ask});
-      cases.push_back({name + "_bhnd" + shape, dots, !dots, 4, 8, 4096, 128, 16, false, ask});
+      cases.push_back({name + "_bnhd" + shape, dots, !dots, 4, 8, 4096, 128, 16, true, into});
+      cases.push_back({name + "_bhnd" + shape, dots, !dots, 4, 8, 4096, 128, 16, false, into});
     }
     for (const std::size_t rows : {1u, 2u}) {
       for (const std::size_t block : {8u, 16u}) {
         const std::string shape = "_r" + std::to_string(rows) + "_n4096_d128_block" + std::to_string(block) + suffix;
-        cases.push_back({"decode_bnhd" + shape, true, true, rows, 8, 4096, 128, block, true, ask});
+        cases.push_back({"decode_bnhd" + shape, true, true, rows, 8, 4096, 128, block, true, into});
       }
     }
   }
@@ -111,7 +112,7 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
     const auto place = [&](std::ptrdiff_t i) { return head(i) * head_stride + key(i) * stride; };
     for (std::ptrdiff_t i = 0; i <= last; ++i) {
       const auto to = [&](std::ptrdiff_t by) { return place(std::min(i + by, last)) - place(i); };
-      call(head(i), key(i), {.ask = c.ask, .ahead = to(ahead), .again = to(ahead / 2)});
+      call(head(i), key(i), {.into = c.into, .ahead = to(ahead), .again = to(ahead / 2)});
     }
   };
   for (auto _ : state) {

@@ -1,6 +1,6 @@
 // masked_softmax_rows/r64_n1024: 64 rows of 1024 scores, 256 KiB in and as much out: L2.
 // masked_softmax_rows/r4096_n128 and n1024: 2 and 16 MiB in and as much out, half of it padding with _lens. The next
-// row's scores and output are asked for ahead; with _breaks only scores that do not go on from the row before; with
+// row's scores and output are prefetched ahead; with _breaks only scores that do not go on from the row before; with
 // _lines scores and output 8 KiB ahead, _lines_l2 into L2. per_element: time / valid scores, all three passes.
 #include "engine/kernels/masked_softmax.h"
 
@@ -21,7 +21,7 @@ namespace {
 struct Case {
   std::string name;
   std::size_t rows, columns;
-  kernels::AskAhead ask_ahead = kernels::AskAhead::kAll;
+  kernels::SoftmaxPrefetch prefetch = kernels::SoftmaxPrefetch::kAll;
   bool ragged = false;
 };
 
@@ -43,7 +43,7 @@ void masked_softmax_rows(benchmark::State& state, std::int64_t target, const Cas
                                         .num_columns = c.columns,
                                         .valid_lens = lens.empty() ? nullptr : lens.data(),
                                         .valid_lens_stride = 1,
-                                        .ask_ahead = c.ask_ahead};
+                                        .prefetch = c.prefetch};
   for (auto _ : state) {
     kernels.rows(args);
     benchmark::ClobberMemory();
@@ -66,13 +66,13 @@ void register_masked_softmax_benchmarks() {
       Case c{.name = name, .rows = 4096, .columns = columns, .ragged = ragged};
       cases.push_back(c);
       c.name = name + "_breaks";
-      c.ask_ahead = kernels::AskAhead::kBreaks;
+      c.prefetch = kernels::SoftmaxPrefetch::kBreaks;
       cases.push_back(c);
       c.name = name + "_lines";
-      c.ask_ahead = kernels::AskAhead::kLines;
+      c.prefetch = kernels::SoftmaxPrefetch::kLines;
       cases.push_back(c);
       c.name = name + "_lines_l2";
-      c.ask_ahead = kernels::AskAhead::kLinesIntoL2;
+      c.prefetch = kernels::SoftmaxPrefetch::kLinesIntoL2;
       cases.push_back(c);
     }
   }

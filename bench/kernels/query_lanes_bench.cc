@@ -2,12 +2,12 @@
 // n keys of size d; heads side by side in rows of 512 numbers, as in (B, N, H * D), so that no head's rows are
 // adjacent. One head's time and FLOPs, 4 q n d, but of all heads where there are several. `_l3`: 8 MiB of keys and as
 // much of values, one head after another: 32 of 1024 keys of size 64, 16 of size 128, 512 of 32 keys; in rows of 1024
-// numbers twice as many. `_causal`: query i sees keys 0 to i. `_ahead`: asks for what the next step or head reads, as
+// numbers twice as many. `_causal`: query i sees keys 0 to i. `_ahead`: prefetches what the next step or head reads, as
 // the engine does where heads come from memory; what that costs where they do not is the difference to the same case
-// without, on targets that ask; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin in
-// the same set of L1. `_off4`: keys and values begin 4 numbers off a line, as malloc has them. `_kept`, `_unkept`:
-// values are kept side by side for later queries, or not, with 16 registers; else they are where they are near or asked
-// for.
+// without, on targets that prefetch; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin
+// in the same set of L1. `_off4`: keys and values begin 4 numbers off a line, as malloc has them. `_kept`, `_unkept`:
+// values are kept side by side for later queries, or not, with 16 registers; else they are where they are near or
+// prefetched.
 #include "engine/kernels/query_lanes.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct LanesCase {
   bool ahead = false;
   std::size_t row = 512;
   bool two_lines = false;
-  std::optional<bool> keep_values = {};  // none: where near, or asked for
+  std::optional<bool> keep_values = {};  // none: where near, or prefetched
   std::size_t off = 0;                   // of keys and values from the beginning of a line
 };
 constexpr LanesCase kLanesCases[] = {
@@ -103,10 +103,10 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
         const std::size_t next = is_last ? (item + 1) % (batches * heads) : item;
         const std::size_t next_row = is_last ? 0 : first + c.step;
         const auto rows_ahead = [&](const float* from, std::size_t per_batch, std::size_t begin, std::size_t n) {
-          return kernels::RowsAhead{from + (next / heads * per_batch + begin) * c.row + next % heads * c.size, stride,
-                                    n, c.size};
+          return kernels::PrefetchRows{from + (next / heads * per_batch + begin) * c.row + next % heads * c.size,
+                                       stride, n, c.size};
         };
-        kernels::RowsAhead ahead[] = {
+        kernels::PrefetchRows ahead[] = {
             rows_ahead(output.data(), c.queries, 0, is_last ? c.queries : 0),
             rows_ahead(queries.data(), c.queries, 0, is_last ? c.queries : 0),
             rows_ahead(keys.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row)),
@@ -129,7 +129,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .lane_sum = sums.data() + L,
                       .lane_lost = sums.data() + 2 * L,
                       .accumulators = o.data(),
-                      .ahead = c.ahead ? std::span<kernels::RowsAhead>(ahead) : std::span<kernels::RowsAhead>(),
+                      .ahead = c.ahead ? std::span<kernels::PrefetchRows>(ahead) : std::span<kernels::PrefetchRows>(),
                       .two_lines = c.two_lines,
                       .keep_values = c.keep_values.value_or(c.batches <= 1 || c.ahead)});
       }

@@ -29,16 +29,16 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Rows of a later call are asked for while those of this one are at work: the order of calls is the caller's, and
+// Rows of a later call are prefetched while those of this one are at work: the order of calls is the caller's, and
 // memory needs the time of 16 rows or more. The way before, 4 to 8 rows further down the same head, was in time only
-// within a call, and beyond it asked for what other heads' rows come before where these lie side by side. 33.5 MB, 4
+// within a call, and beyond it prefetched what other heads' rows come before where these lie side by side. 33.5 MB, 4
 // rows, size 128, 16 keys a call, EPYC (Zen 4, 32 MB of L3), ms before and by the next call's rows, into L2:
 //                       AVX3          AVX2          SSE4
 //     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
 //     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47
 //
-// From memory, not every request is met, and more of them pay. Vectors of half a line ask twice by themselves. AVX3,
-// 32 MB of L3, us of dot/b8_h32_kv8_m1_n1024_d128, dot/b1_h32_kv8_m1_n4096_d128, length/decode_n4096 and _n1024:
+// From memory, not every request is met, and more of them pay. Vectors of half a line prefetch twice by themselves.
+// AVX3, 32 MB of L3, us of dot/b8_h32_kv8_m1_n1024_d128, dot/b1_h32_kv8_m1_n4096_d128, length/decode_n4096 and _n1024:
 //     EPYC (Zen 5)  into L1 once                   2460   880   765   111
 //                   again half way                 1600   710   710   126
 //     EPYC (Zen 4)  into L2 once                   3620  1410  1160   175
@@ -46,43 +46,43 @@ namespace simd = attend::HWY_NAMESPACE;
 //                   and, half way, into L1         3200  1300   950   169
 //                   into L1 once                   5470  1920  1510   151
 // Twice in a row into L2, a second time half way, four times (no better) and five (worse) were other losers. AVX2
-// asking four times into L1 lost a seventh from L3 on Zen 5. Alone: few_rows/decode_bhnd_r4_n4096_d128_*.
-template <Ask kAsk>
-HWY_INLINE void AskFor(const float* p, const LaterRows& later) {
-  constexpr bool kThenL1 = kAsk == Ask::kIntoL2ThenL1;
-  __builtin_prefetch(p + later.ahead, 0, ends_in_l1(kAsk) && !kThenL1 ? 3 : 2);
-  if constexpr (kAsk == Ask::kIntoL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
-  if constexpr (kThenL1 || kAsk == Ask::kIntoL1Twice) __builtin_prefetch(p + later.again, 0, 3);
+// prefetching four times into L1 lost a seventh from L3 on Zen 5. Alone: few_rows/decode_bhnd_r4_n4096_d128_*.
+template <PrefetchInto kInto>
+HWY_INLINE void PrefetchLater(const float* p, const LaterRows& later) {
+  constexpr bool kThenL1 = kInto == PrefetchInto::kL2ThenL1;
+  __builtin_prefetch(p + later.ahead, 0, ends_in_l1(kInto) && !kThenL1 ? 3 : 2);
+  if constexpr (kInto == PrefetchInto::kL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
+  if constexpr (kThenL1 || kInto == PrefetchInto::kL1Twice) __builtin_prefetch(p + later.again, 0, 3);
 }
 
 // The third time, when p has been at work.
-template <Ask kAsk>
-HWY_INLINE void AskAgain(const float* p, const LaterRows& later) {
-  if constexpr (kAsk == Ask::kIntoL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
+template <PrefetchInto kInto>
+HWY_INLINE void PrefetchAgain(const float* p, const LaterRows& later) {
+  if constexpr (kInto == PrefetchInto::kL2Thrice) __builtin_prefetch(p + later.ahead, 0, 2);
 }
 
-// Calls run(constant) for the way to ask. A branch in the loops cost more than asking gained: EPYC (Zen 4), into L1,
-// length/decode_n1024 on AVX3 193 us by a branch and 157 by a constant, AVX2 161 and 151, SSE4 266 and 241.
+// Calls run(constant) for the way to prefetch. A branch in the loops cost more than prefetching gained: EPYC (Zen 4),
+// into L1, length/decode_n1024 on AVX3 193 us by a branch and 157 by a constant, AVX2 161 and 151, SSE4 266 and 241.
 template <class D, class Run>
-HWY_INLINE void ForAsk(D /*d*/, Ask ask, const Run& run) {
+HWY_INLINE void ForPrefetchInto(D /*d*/, PrefetchInto into, const Run& run) {
   constexpr bool kWholeLines = simd::HoldsWholeLines(D()), kHas32Registers = kVectorsPerPanel > 2;
-  switch (ask) {
-    case Ask::kIntoL2ThenL1:
-      if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL2ThenL1>());
-      return run(std::integral_constant<Ask, Ask::kIntoL2>());
-    case Ask::kIntoL2Thrice:
-      if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL2Thrice>());
+  switch (into) {
+    case PrefetchInto::kL2ThenL1:
+      if constexpr (kWholeLines) return run(std::integral_constant<PrefetchInto, PrefetchInto::kL2ThenL1>());
+      return run(std::integral_constant<PrefetchInto, PrefetchInto::kL2>());
+    case PrefetchInto::kL2Thrice:
+      if constexpr (kWholeLines) return run(std::integral_constant<PrefetchInto, PrefetchInto::kL2Thrice>());
       [[fallthrough]];
-    case Ask::kIntoL2:
-      return run(std::integral_constant<Ask, Ask::kIntoL2>());
-    case Ask::kIntoL2KeysThenL1:
-      if constexpr (kHas32Registers) return run(std::integral_constant<Ask, Ask::kIntoL2KeysThenL1>());
-      return run(std::integral_constant<Ask, Ask::kIntoL2>());
-    case Ask::kIntoL1Twice:
-      if constexpr (kWholeLines) return run(std::integral_constant<Ask, Ask::kIntoL1Twice>());
+    case PrefetchInto::kL2:
+      return run(std::integral_constant<PrefetchInto, PrefetchInto::kL2>());
+    case PrefetchInto::kL2KeysThenL1:
+      if constexpr (kHas32Registers) return run(std::integral_constant<PrefetchInto, PrefetchInto::kL2KeysThenL1>());
+      return run(std::integral_constant<PrefetchInto, PrefetchInto::kL2>());
+    case PrefetchInto::kL1Twice:
+      if constexpr (kWholeLines) return run(std::integral_constant<PrefetchInto, PrefetchInto::kL1Twice>());
       [[fallthrough]];
-    case Ask::kIntoL1:
-      return run(std::integral_constant<Ask, Ask::kIntoL1>());
+    case PrefetchInto::kL1:
+      return run(std::integral_constant<PrefetchInto, PrefetchInto::kL1>());
   }
 }
 
@@ -124,7 +124,7 @@ HWY_INLINE void StoreSums(D d, V g0, V g1, V g2, V g3, float* HWY_RESTRICT to) {
 // kRows queries by 4 kDotGroups / kRows keys; keys beyond num_keys are the last one again, and not stored. The
 // accumulators are what latency wants (16, or 8 with 16 registers), and one reduction ends them all: with 16 lanes 45
 // instructions for 16 sums.
-template <Ask kAsk, std::size_t kRows, class D>
+template <PrefetchInto kInto, std::size_t kRows, class D>
 HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::size_t key, std::size_t first,
                          std::size_t size) {
   using V = hn::Vec<D>;
@@ -162,11 +162,11 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
     for (; k + lanes <= size; k += lanes) {
       for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
-        if constexpr (kAsk == Ask::kIntoL2KeysThenL1) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
-        AskFor<kAsk>(keys[j] + k, args.later);
+        if constexpr (kInto == PrefetchInto::kL2KeysThenL1) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);
+        PrefetchLater<kInto>(keys[j] + k, args.later);
       }
       ATTEND_GROUPS
-      for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) AskAgain<kAsk>(keys[j] + k, args.later);
+      for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) PrefetchAgain<kInto>(keys[j] + k, args.later);
     }
   }
   if (k < size) {
@@ -193,14 +193,14 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
 }
 
 // All keys in [key, key + num_keys) for kRows rows.
-template <Ask kAsk, std::size_t kRows, class D>
+template <PrefetchInto kInto, std::size_t kRows, class D>
 HWY_INLINE void DotKeys(D d, const DotRowsArgs& args, std::size_t row, std::size_t key, std::size_t end,
                         std::size_t first, std::size_t size) {
-  for (; key < end; key += 4 * kDotGroups / kRows) DotBlock<kAsk, kRows>(d, args, row, key, first, size);
+  for (; key < end; key += 4 * kDotGroups / kRows) DotBlock<kInto, kRows>(d, args, row, key, first, size);
 }
 
-template <Ask kAsk, class D>
-HWY_NOINLINE void DotRowsAsking(D d, const DotRowsArgs& args) {
+template <PrefetchInto kInto, class D>
+HWY_NOINLINE void DotRowsPrefetching(D d, const DotRowsArgs& args) {
   constexpr std::size_t kKeys = 4 * kDotGroups;
   // As in tile_product.h; the terms of a lane.
   const std::size_t block = kInnerBlock * hn::Lanes(d);
@@ -210,17 +210,17 @@ HWY_NOINLINE void DotRowsAsking(D d, const DotRowsArgs& args) {
       const std::size_t end = std::min(args.num_keys, key + kKeys);
       std::size_t row = 0;
       if constexpr (kDotGroups == 4) {
-        for (; row + 4 <= args.num_rows; row += 4) DotKeys<kAsk, 4>(d, args, row, key, end, first, size);
+        for (; row + 4 <= args.num_rows; row += 4) DotKeys<kInto, 4>(d, args, row, key, end, first, size);
       }
-      for (; row + 2 <= args.num_rows; row += 2) DotKeys<kAsk, 2>(d, args, row, key, end, first, size);
-      if (row < args.num_rows) DotKeys<kAsk, 1>(d, args, row, key, end, first, size);
+      for (; row + 2 <= args.num_rows; row += 2) DotKeys<kInto, 2>(d, args, row, key, end, first, size);
+      if (row < args.num_rows) DotKeys<kInto, 1>(d, args, row, key, end, first, size);
     }
   }
 }
 
 template <class D>
 void DotRows(D d, const DotRowsArgs& args) {
-  ForAsk(d, args.later.ask, [&](auto ask) HWY_ATTR { DotRowsAsking<ask()>(d, args); });
+  ForPrefetchInto(d, args.later.into, [&](auto into) HWY_ATTR { DotRowsPrefetching<into()>(d, args); });
 }
 #else
 // One sum at a time.
@@ -252,7 +252,7 @@ static constexpr std::size_t kPoolRows = kVectorsPerPanel;
 
 // kRows rows of o, kVectors vectors of columns from `column`, values [first, end). Sums begin at zero and run in the
 // order of the values whatever kRows and kVectors are. left: columns of the last vector.
-template <Ask kAsk, std::size_t kRows, std::size_t kVectors, class D>
+template <PrefetchInto kInto, std::size_t kRows, std::size_t kVectors, class D>
 HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::size_t column, std::size_t left,
                           std::size_t first, std::size_t end) {
   using V = hn::Vec<D>;
@@ -275,7 +275,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
   const float* HWY_RESTRICT value = args.values + static_cast<std::ptrdiff_t>(first) * args.values_stride + column;
   V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
   const auto load = [&]() HWY_ATTR {
-    for (std::size_t i = 0; i < kVectors; ++i) AskFor<kAsk>(value + i * lanes, args.later);
+    for (std::size_t i = 0; i < kVectors; ++i) PrefetchLater<kInto>(value + i * lanes, args.later);
     if constexpr (kVectors == 1) {
       v0 = left == lanes ? hn::LoadU(d, value) : simd::LoadTail(d, value, left);
     } else {
@@ -303,7 +303,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
     ATTEND_ROW(1, pb, b0, b1, b2, b3)
     ATTEND_ROW(2, pc, c0, c1, c2, c3)
     ATTEND_ROW(3, pe, e0, e1, e2, e3)
-    for (std::size_t i = 0; i < kVectors; ++i) AskAgain<kAsk>(value - args.values_stride + i * lanes, args.later);
+    for (std::size_t i = 0; i < kVectors; ++i) PrefetchAgain<kInto>(value - args.values_stride + i * lanes, args.later);
   }
   for (; j < longest; ++j) {
     load();
@@ -341,34 +341,34 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
 }
 
 // All columns of kRows rows.
-template <Ask kAsk, std::size_t kRows, class D>
+template <PrefetchInto kInto, std::size_t kRows, class D>
 HWY_INLINE void PoolColumns(D d, const PoolRowsArgs& args, std::size_t row, std::size_t first, std::size_t end) {
   const std::size_t lanes = hn::Lanes(d);
   std::size_t column = 0;
   for (; column + 4 * lanes <= args.value_size; column += 4 * lanes) {
-    PoolBlock<kAsk, kRows, 4>(d, args, row, column, lanes, first, end);
+    PoolBlock<kInto, kRows, 4>(d, args, row, column, lanes, first, end);
   }
   for (; column < args.value_size; column += lanes) {
-    PoolBlock<kAsk, kRows, 1>(d, args, row, column, std::min(lanes, args.value_size - column), first, end);
+    PoolBlock<kInto, kRows, 1>(d, args, row, column, std::min(lanes, args.value_size - column), first, end);
   }
 }
 
-template <Ask kAsk, class D>
-HWY_NOINLINE void PoolRowsAsking(D d, const PoolRowsArgs& args) {
+template <PrefetchInto kInto, class D>
+HWY_NOINLINE void PoolRowsPrefetching(D d, const PoolRowsArgs& args) {
   for (std::size_t first = 0; first < args.num_values; first += kPoolSum) {
     const std::size_t end = std::min(args.num_values, first + kPoolSum);
     std::size_t row = 0;
     if constexpr (kPoolRows == 4) {
-      for (; row + 4 <= args.num_rows; row += 4) PoolColumns<kAsk, 4>(d, args, row, first, end);
+      for (; row + 4 <= args.num_rows; row += 4) PoolColumns<kInto, 4>(d, args, row, first, end);
     }
-    for (; row + 2 <= args.num_rows; row += 2) PoolColumns<kAsk, 2>(d, args, row, first, end);
-    if (row < args.num_rows) PoolColumns<kAsk, 1>(d, args, row, first, end);
+    for (; row + 2 <= args.num_rows; row += 2) PoolColumns<kInto, 2>(d, args, row, first, end);
+    if (row < args.num_rows) PoolColumns<kInto, 1>(d, args, row, first, end);
   }
 }
 
 template <class D>
 void PoolRows(D d, const PoolRowsArgs& args) {
-  ForAsk(d, args.later.ask, [&](auto ask) HWY_ATTR { PoolRowsAsking<ask()>(d, args); });
+  ForPrefetchInto(d, args.later.into, [&](auto into) HWY_ATTR { PoolRowsPrefetching<into()>(d, args); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -22,23 +22,23 @@ namespace attend::kernels {
 // of 8 are wanted: run/pool_decode.cc.
 inline constexpr std::size_t kPoolSum = 8;
 
-// Where later rows are wanted, and how often they are asked for: when they are `ahead`, and where the name says a
-// second way, again when they are `again`. Vectors of less than a line ask for each line several times anyway: they
-// take kIntoL1Twice for kIntoL1 and the others for kIntoL2 (kIntoL2ThenL1 cost AVX2 a tenth, length/decode_n*, Zen 4).
-enum class Ask {
-  kIntoL2,
-  kIntoL2KeysThenL1,  // keys again 4 rows further down the same head; kIntoL2 with 16 registers
-  kIntoL2Thrice,
-  kIntoL2ThenL1,
-  kIntoL1,
-  kIntoL1Twice,
+// Where later rows are wanted, and how often they are prefetched: when they are `ahead`, and where the name says a
+// second way, again when they are `again`. Vectors of less than a line prefetch each line several times anyway: they
+// take kL1Twice for kL1 and the others for kL2 (kL2ThenL1 cost AVX2 a tenth, length/decode_n*, Zen 4).
+enum class PrefetchInto {
+  kL2,
+  kL2KeysThenL1,  // keys again 4 rows further down the same head; kL2 with 16 registers
+  kL2Thrice,
+  kL2ThenL1,
+  kL1,
+  kL1Twice,
 };
 
-constexpr bool ends_in_l1(Ask ask) { return ask >= Ask::kIntoL2ThenL1; }
+constexpr bool ends_in_l1(PrefetchInto into) { return into >= PrefetchInto::kL2ThenL1; }
 
-// Keys or values of later calls, asked for while a call is at work; elements from its own to those. No result changes.
+// Keys or values of later calls, prefetched while a call is at work; elements from its own to those. No result changes.
 struct LaterRows {
-  Ask ask = Ask::kIntoL2;
+  PrefetchInto into = PrefetchInto::kL2;
   std::ptrdiff_t ahead = 0;
   std::ptrdiff_t again = 0;  // nearer
 };
@@ -74,7 +74,7 @@ struct FewRowsKernels {
   void (*dots)(const DotRowsArgs&);
   void (*pool)(const PoolRowsArgs&);
   bool whole_lines;       // a vector may hold a line of memory, 64 bytes
-  bool has_32_registers;  // else keys are not asked for once more (kIntoL2KeysThenL1)
+  bool has_32_registers;  // else keys are not prefetched once more (kL2KeysThenL1)
 };
 
 FewRowsKernels few_rows_kernels(std::int64_t target);

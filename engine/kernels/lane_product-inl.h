@@ -15,7 +15,7 @@
 #include <span>
 
 #include "engine/kernels/panel-inl.h"
-#include "engine/kernels/rows_ahead.h"
+#include "engine/kernels/prefetch.h"
 #include "engine/kernels/tile_product.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
@@ -41,10 +41,10 @@ struct LaneProduct {
   const std::int32_t* lens;  // values: per lane, a_stride of them, those beyond num_rows padding
   float* c;                  // row i at c + i * c_stride, aligned, whole vectors
   std::size_t c_stride;
-  bool add;                    // to c
-  std::span<RowsAhead> ahead;  // keys: rows to ask for meanwhile; values: as given, they come from memory
-  bool two_lines = false;      // of `ahead` a term, where 16 keys are at work
-  bool keep_values = false;    // values: as LanesArgs has it
+  bool add;                       // to c
+  std::span<PrefetchRows> ahead;  // keys: rows to prefetch meanwhile; values: as given, they come from memory
+  bool two_lines = false;         // of `ahead` a term, where 16 keys are at work
+  bool keep_values = false;       // values: as LanesArgs has it
 };
 
 // Vectors of queries that are in registers at a time, in the product with keys.
@@ -64,7 +64,7 @@ constexpr std::size_t LaneRowsPerStep() {
   return kVectors == 2 ? 12 : 6;
 }
 
-// How many rows further down values are asked for. Where rows are a multiple of 4 KiB apart it is the next one: they
+// How many rows further down values are prefetched. Where rows are a multiple of 4 KiB apart it is the next one: they
 // share one set of L1, and with those that the processor runs ahead to by itself, 8 more push each other out. EPYC (Zen
 // 5, 12 ways), 8 rows, 2, 1 and none: query_lanes/q32_n1024_d128_l3_ahead_row1024 on AVX3 3050, 2850, 2910, 2880 us, on
 // SSE4, before values were kept, 16.1, 14.8, 14.4, 15.0 ms; q16_n512_d128_row1024/AVX3 25.5, 24.7, 24.1, 25.3 us. Rows
@@ -73,12 +73,12 @@ static constexpr std::ptrdiff_t kValuesAhead = 8;
 
 // The same where what is loaded is also kept (LaneRowsOfKept). Rows of p that follow do not load these lines again, and
 // of values from memory the processor no longer sees enough to bring the columns that come next by itself: they are
-// asked for, two lines further in the same row, beyond the head's end as well, where the next head's may be. EPYC (Zen
+// prefetched, two lines further in the same row, beyond the head's end as well, where the next head's may be. EPYC (Zen
 // 4), AVX2, ms: 8 x 8192 keys of size 64, 4 heads, 1.33, up to the head's end alone 1.88; 12 x 4096 of size 128, 8
 // heads, 3.86 and 4.36 (attend plan --layer dot --shape 1,8,8192,64 --num-heads 4 --tune --target AVX2). From 65536
-// keys on, where the next head's turn is too far off, asking beyond it brings nothing.
+// keys on, where the next head's turn is too far off, prefetching beyond it brings nothing.
 static constexpr std::ptrdiff_t kKeptValuesAhead = 2;
-static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * RowsAhead::kLine;
+static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * PrefetchRows::kLine;
 
 // Of values: whether a block is kept side by side, or was before.
 enum class Kept { kNot, kNow, kBefore };
@@ -228,7 +228,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
       step();
     }
   } else {
-    LinesAhead lines(p.ahead, b);
+    PrefetchLines lines(p.ahead, b);
     const float* next_rows = a0 + static_cast<std::ptrdiff_t>(kRows) * stride + 15;
     while (k < common) {
       const float* line = k + 16 < common ? a0 + 31 : next_rows;
@@ -340,7 +340,7 @@ HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
                           .add = p.add || first > 0,
                           .kept = nullptr};
     if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
-      // From memory also where no rows follow: it is while values are kept that the next columns are asked for.
+      // From memory also where no rows follow: it is while values are kept that the next columns are prefetched.
       if (p.keep_values && (p.num_rows > kRows || !p.ahead.empty()) && p.common >= first + terms.count) {
         LaneRowsOfKept<kRows>(d, p, terms);
         continue;
@@ -385,14 +385,14 @@ HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
   }
 }
 
-static constexpr bool kLanesAskAhead = !ATTEND_TARGET_IS_EMULATED;
+static constexpr bool kLanesPrefetch = !ATTEND_TARGET_IS_EMULATED;
 
 template <class D>
 HWY_INLINE void MultiplyKeys(D d, const LaneProduct& p) {
-  if (!kLanesAskAhead || p.ahead.empty()) {
+  if (!kLanesPrefetch || p.ahead.empty()) {
     MultiplyKeyColumns<false>(d, p);
   } else {
-    MultiplyKeyColumns<kLanesAskAhead>(d, p);
+    MultiplyKeyColumns<kLanesPrefetch>(d, p);
   }
 }
 

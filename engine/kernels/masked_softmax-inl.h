@@ -54,15 +54,15 @@ HWY_INLINE size_t ValidLength(const MaskedSoftmaxArgs& args, size_t r) {
              : static_cast<size_t>(args.valid_lens[static_cast<std::ptrdiff_t>(r) * args.valid_lens_stride]);
 }
 
-// AskAhead::kLines, kLinesIntoL2: lines of rows one after another, of scores as far as each row is valid, of the output
-// in full. As many are asked for as are used, so that the way ahead stays what it was at first. Not LinesAhead, whose
-// rows are of one size.
+// SoftmaxPrefetch::kLines, kLinesIntoL2: lines of rows one after another, of scores as far as each row is valid, of the
+// output in full. As many are prefetched as are used, so that the way ahead stays what it was at first. Not
+// PrefetchLines, whose rows are of one size.
 class LinesOfRows {
  public:
   LinesOfRows(const MaskedSoftmaxArgs& args, bool output)
       : args_(args),
         output_(output),
-        into_l2_(args.ask_ahead == AskAhead::kLinesIntoL2),
+        into_l2_(args.prefetch == SoftmaxPrefetch::kLinesIntoL2),
         stride_(output ? args.output_stride : args.input_stride),
         rows_(output ? args.output : args.input) {
     begin_row();
@@ -107,16 +107,17 @@ static constexpr size_t kLinesAhead = 128;
 // Lines that end among elements j to j + count - 1 of a row, so that the pieces of a row sum to its lines.
 HWY_INLINE size_t LinesOf(size_t j, size_t count) { return hwy::DivCeil(j + count, kLine) - hwy::DivCeil(j, kLine); }
 
-// The row that comes next. Its scores, as far as they are valid, and its place in the output are asked for while the
+// The row that comes next. Its scores, as far as they are valid, and its place in the output are prefetched while the
 // powers of the present row are computed, the one pass in which memory has time, and while its zeros are written.
 // masked_softmax/r4096_n1024 and _lens on AVX3, Cascade Lake, 32 MB: 3.1 -> 2.0 ms and 2.7 -> 1.7. In the pass that
 // scales instead, 2.7; into L2, 2.25; the scores alone and the output in the pass that scales, 2.6. Zen 4 is faster
-// where its own prefetchers are left alone, but for rows with lengths from memory (softmax_asking, plan/asking.cc).
+// where its own prefetchers are left alone, but for rows with lengths from memory (softmax_prefetch,
+// plan/prefetch_rules.cc).
 struct NextRow {
   const float* input;
-  size_t len;                     // of input to ask for
-  const float* output;            // nullptr: not asked for
-  LinesOfRows* scores = nullptr;  // with results, what is asked for instead
+  size_t len;                     // of input to prefetch
+  const float* output;            // nullptr: not prefetched
+  LinesOfRows* scores = nullptr;  // with results, what is prefetched instead
   LinesOfRows* results = nullptr;
 
   HWY_INLINE void operator()(size_t j, size_t count) const {
@@ -139,7 +140,7 @@ struct NextRow {
       results->fetch(LinesOf(j, count));
     }
   }
-  // The same for the last of them, which are too few to ask for more than the output's share.
+  // The same for the last of them, which are too few to prefetch more than the output's share.
   HWY_INLINE void before_last_zeros(size_t j, size_t count) const {
     if (results != nullptr) results->fetch(LinesOf(j, count));
   }
@@ -184,14 +185,15 @@ HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p, co
   return sum == 0.0 ? 0.0f : static_cast<float>(1.0 / sum);
 }
 
-// Streaming stores lost before the next row was asked for (Emerald Rapids), past the caches from a buffer that held the
-// row: 1.68 ms instead of 1.51 for masked_softmax/r4096_n1024 (1.86 with the next row's input fetched ahead). The copy
-// alone takes 1.23 ms, by streaming stores 1.00: but they come in bursts here, between passes that wait for nothing.
+// Streaming stores lost before the next row was prefetched (Emerald Rapids), past the caches from a buffer that held
+// the row: 1.68 ms instead of 1.51 for masked_softmax/r4096_n1024 (1.86 with the next row's input fetched ahead). The
+// copy alone takes 1.23 ms, by streaming stores 1.00: but they come in bursts here, between passes that wait for
+// nothing.
 template <class D>
 HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
   if (args.num_columns == 0) return;  // there may be no memory
   LinesOfRows scores(args, false), results(args, true);
-  const bool by_lines = args.ask_ahead == AskAhead::kLines || args.ask_ahead == AskAhead::kLinesIntoL2;
+  const bool by_lines = args.prefetch == SoftmaxPrefetch::kLines || args.prefetch == SoftmaxPrefetch::kLinesIntoL2;
   if (by_lines) {
     scores.fetch(kLinesAhead);
     results.fetch(kLinesAhead);
@@ -207,7 +209,7 @@ HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
       next.scores = &scores;
       next.results = &results;
     }
-    if (args.ask_ahead == AskAhead::kBreaks) {
+    if (args.prefetch == SoftmaxPrefetch::kBreaks) {
       next.output = nullptr;
       if (args.input_stride == static_cast<std::ptrdiff_t>(len)) next.len = 0;  // the next row goes on from this one
     }

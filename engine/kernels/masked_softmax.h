@@ -7,8 +7,8 @@
 
 namespace attend::kernels {
 
-// What is asked for before its row's turn; touches no result.
-enum class AskAhead {
+// What is prefetched before its row's turn; touches no result.
+enum class SoftmaxPrefetch {
   kAll,         // the next row's scores and their place in the output
   kBreaks,      // its scores, where they do not go on from those before; the rest is left to hardware prefetchers
   kLines,       // scores and output, always so many lines ahead of those at work, over several rows if these are short
@@ -24,7 +24,7 @@ struct MaskedSoftmaxArgs {
   std::size_t num_columns;           // written in full: 0 at and beyond a row's valid length
   const std::int32_t* valid_lens;    // row r: valid_lens[r * valid_lens_stride]; nullptr: num_columns
   std::ptrdiff_t valid_lens_stride;  // 0: all rows share one length
-  AskAhead ask_ahead = AskAhead::kAll;
+  SoftmaxPrefetch prefetch = SoftmaxPrefetch::kAll;
 };
 
 struct MaskedSoftmaxKernels {

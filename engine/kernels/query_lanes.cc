@@ -22,7 +22,7 @@ void LeaveWeights(const LeaveLanesArgs& args) { LeaveLaneWeights(hn::ScalableTag
 
 QueryLanesKernels Kernels() {
   return {
-      hn::Lanes(hn::ScalableTag<float>()), kLanesAskAhead, kVectorsPerPanel > 2, &Pack, &Step, &Leave, &LeaveWeights};
+      hn::Lanes(hn::ScalableTag<float>()), kLanesPrefetch, kVectorsPerPanel > 2, &Pack, &Step, &Leave, &LeaveWeights};
 }
 
 }  // namespace

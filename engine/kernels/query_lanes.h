@@ -22,7 +22,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/kernels/rows_ahead.h"
+#include "engine/kernels/prefetch.h"
 
 namespace attend::kernels {
 
@@ -55,11 +55,11 @@ struct LanesArgs {             // one step over some keys
   float* lane_max;           // aligned; m per lane
   float* lane_sum;           // aligned; l is sum - lost (simd::CompensatedAdd)
   float* lane_lost;
-  float* accumulators;              // aligned; row o[lane] of value_size rounded up to whole vectors, num_used of them
-  std::span<RowsAhead> ahead = {};  // rows to ask for meanwhile, a line per term of the product with keys,
-  bool two_lines = false;           // or two while 16 keys are at work: 32 registers, one vector of queries
+  float* accumulators;  // aligned; row o[lane] of value_size rounded up to whole vectors, num_used of them
+  std::span<PrefetchRows> ahead = {};  // rows to prefetch meanwhile, a line per term of the product with keys,
+  bool two_lines = false;              // or two while 16 keys are at work: 32 registers, one vector of queries
   // With 16 registers: values are kept side by side while the first queries meet them, for the others. Not wanted where
-  // they are far (Cpu::least_far_bytes) and nothing is asked for ahead. No result changes.
+  // they are far (Cpu::least_far_bytes) and nothing is prefetched ahead. No result changes.
   bool keep_values = true;
 };
 
@@ -78,8 +78,8 @@ struct LeaveLanesArgs {
 
 struct QueryLanesKernels {
   std::size_t lanes;      // of a vector
-  bool asks_ahead;        // whether step heeds LanesArgs::ahead
-  bool has_32_registers;  // else a term is half as many sums, and asking twice its part
+  bool prefetches;        // whether step heeds LanesArgs::ahead
+  bool has_32_registers;  // else a term is half as many sums, and prefetching twice its part
   void (*pack)(const PackLanesArgs&);
   void (*step)(const LanesArgs&);
   void (*leave)(const LeaveLanesArgs&);

@@ -126,8 +126,8 @@ HWY_INLINE V FourExponentials(D d, const float* s, float* p, const RowExponent& 
 // in between, with the powers of the next row waiting. planner/b1_h8_m128_n64_d32 on AVX3, Zen 4: dot/fused 128 -> 114
 // us. Where nothing comes in between, softmax_tile_step/r48_n112, it is 1.10 of the loop; _n64 0.89.
 //
-// meanwhile(j, count) is called before scores j to j + count - 1 have their turn, up to eight vectors: a place to ask
-// for memory that will be wanted. Nothing: DoNothing.
+// meanwhile(j, count) is called before scores j to j + count - 1 have their turn, up to eight vectors: a place to
+// prefetch what will be wanted. Nothing: DoNothing.
 template <Exponents kKind, size_t kPlain = 8, class D, class Meanwhile, class V = hn::Vec<D>>
 HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row,
                                    const Meanwhile& meanwhile, V& sum, V& lost) {

@@ -11,7 +11,7 @@
 
 #include "attend/plan.h"
 #include "engine/kernels/kernel_set.h"
-#include "engine/plan/asking.h"
+#include "engine/plan/prefetch_rules.h"
 #include "engine/plan/layer.h"
 
 namespace attend::detail {
@@ -117,11 +117,11 @@ struct PlanImpl {
   std::size_t scores_stride = 0;  // floats of a row of scores: tile_keys, or all keys where whole rows are kept
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
-  std::size_t query_ranges = 1;  // work items per head; does not touch results
-  std::size_t head_ranges = 1;   // dot/decode: of the key-value heads, likewise; work items per entry and chunk
-  LanesAsking lanes_asking;      // dot/lanes
-  DecodeAsking decode_asking;    // dot/decode
-  std::size_t chunk_keys = 0;    // few queries: keys of a work item, whose results are merged in order; 0: all of them
+  std::size_t query_ranges = 1;    // work items per head; does not touch results
+  std::size_t head_ranges = 1;     // dot/decode: of the key-value heads, likewise; work items per entry and chunk
+  LanesPrefetch lanes_prefetch;    // dot/lanes
+  DecodePrefetch decode_prefetch;  // dot/decode
+  std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that
   // projected keys stay in its cache. 0: keys are projected beforehand, for all who pool them.
   std::size_t window_keys = 0;

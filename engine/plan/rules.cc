@@ -9,7 +9,7 @@
 #include "engine/base/cpus.h"
 #include "engine/base/message.h"
 #include "engine/kernels/tile_product.h"
-#include "engine/plan/asking.h"
+#include "engine/plan/prefetch_rules.h"
 #include "engine/plan/dot_path.h"
 #include "engine/plan/profile.h"
 
@@ -216,8 +216,8 @@ void choose_lanes(PlanImpl& plan) {
   plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
   plan.reasons.push_back({"tiles", std::to_string(plan.group_queries) + " lanes x " + std::to_string(plan.tile_keys) +
                                        " keys, " + who_wants(plan) + "whose scores stay in L1"});
-  plan.lanes_asking = lanes_asking(this_cpu(), plan.kernels->query_lanes);
-  plan.reasons.push_back({"ahead", text_of(plan.lanes_asking, most_bytes(plan))});
+  plan.lanes_prefetch = lanes_prefetch(this_cpu(), plan.kernels->query_lanes);
+  plan.reasons.push_back({"prefetch", text_of(plan.lanes_prefetch, most_bytes(plan))});
 }
 
 void choose_decoding(PlanImpl& plan) {
@@ -231,8 +231,8 @@ void choose_decoding(PlanImpl& plan) {
   plan.reasons.push_back({"tiles", count_text(plan.group_queries, "row") + " x " + std::to_string(plan.tile_keys) +
                                        " keys of every head: " + std::to_string(key_bytes * plan.tile_keys / 1024) +
                                        " KiB of keys and values"});
-  plan.decode_asking = decode_asking(this_cpu(), plan.kernels->few_rows);
-  plan.reasons.push_back({"ahead", text_of(plan.decode_asking, most_bytes(plan))});
+  plan.decode_prefetch = decode_prefetch(this_cpu(), plan.kernels->few_rows);
+  plan.reasons.push_back({"prefetch", text_of(plan.decode_prefetch, most_bytes(plan))});
 }
 
 void choose_tiles(PlanImpl& plan) {

@@ -5,7 +5,7 @@
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
 #include "engine/kernels/kernel_set.h"
-#include "engine/plan/asking.h"
+#include "engine/plan/prefetch_rules.h"
 #include "engine/run/bind.h"
 #include "engine/run/items.h"
 #include "engine/view/check.h"
@@ -50,8 +50,8 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;
 
   const std::size_t scores = static_cast<std::size_t>(input.size(0) * heads * rows * columns);
-  const kernels::AskAhead asked =
-      detail::softmax_asking(this_cpu(), kernels, 2 * sizeof(float) * scores, !valid_lens.empty());
+  const kernels::SoftmaxPrefetch prefetch =
+      detail::softmax_prefetch(this_cpu(), kernels, 2 * sizeof(float) * scores, !valid_lens.empty());
   const auto work = [&](std::size_t item) {
     const auto number = static_cast<std::int64_t>(item);
     const std::int64_t head = number / items_per_head, m = number % items_per_head * kRowsPerItem;
@@ -66,7 +66,7 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
                   .num_columns = static_cast<std::size_t>(columns),
                   .valid_lens = lens,
                   .valid_lens_stride = valid_lens.rank() == 2 ? valid_lens.stride(1) : 0,
-                  .ask_ahead = asked});
+                  .prefetch = prefetch});
   };
   const auto items = static_cast<std::size_t>(input.size(0) * heads * items_per_head);
   if (options.executor != nullptr) {

@@ -7,18 +7,18 @@
 
 #include "engine/base/carver.h"
 #include "engine/kernels/few_rows.h"
-#include "engine/kernels/rows_ahead.h"
+#include "engine/kernels/prefetch.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
 namespace {
 
 // Keys of one head at a time. Where a row holds all heads, rows of 4 KiB lie in pages of their own: those of two
-// blocks, at work and asked for, should be fewer than the 64 that L1's TLBs know.
+// blocks, at work and prefetched, should be fewer than the 64 that L1's TLBs know.
 // few_rows/decode_bnhd_r4_n4096_d128_block8, 16, 32 and 64 took 2.6, 2.4, 2.8 and 4.6 ms from memory on Cascade Lake
-// (before blocks were asked for ahead), and 1.7, 1.4, 1.7 and 1.2 on Zen 4 (by one block).
+// (before blocks were prefetched ahead), and 1.7, 1.4, 1.7 and 1.2 on Zen 4 (by one block).
 constexpr std::size_t kBlockKeys = 16;
-// Half of it where heads lie side by side, their rows are a multiple of kernels::kSetsRepeat apart and asked for into
+// Half of it where heads lie side by side, their rows are a multiple of kernels::kSetsRepeat apart and prefetched into
 // L1: rows of 16 keys push each other out of the sets they share. EPYC (Zen 5), 12 ways, us on AVX3 of
 // few_rows/decode_bnhd_r1_n4096_d128, _r2 and _r4 by _block16_l1: 940, 1015, 1050; by _block8_l1: 720, 855, 885. Zen
 // 4, 8 ways, length/decode_n1024 186 and 162 us, from L3. Sums of values must then not depend on it
@@ -26,9 +26,9 @@ constexpr std::size_t kBlockKeys = 16;
 // dot/b1_h32_kv8_m1_n4096_d128, for it takes as much of L1 as the accumulators do. By fours 0.79 ms, but sums of four
 // values cost AVX2 a third where values are cached.
 static_assert(kBlockKeys / 2 % kernels::kPoolSum == 0);
-// What lies between the block at work and the one that is asked for: rows of 64 numbers are done with sooner than
+// What lies between the block at work and the one that is prefetched: rows of 64 numbers are done with sooner than
 // memory answers for 4 KiB ahead. EPYC (Zen 4), 1, 2, 4 and 8 blocks ahead: planner/b1_h8_m1_n4096_d64 487, 436, 370
-// and 385 us, dot/b8_h32_kv8_m1_n1024_d128 4.3, 3.9, 3.8 and 3.9 ms, when they were asked for once.
+// and 385 us, dot/b8_h32_kv8_m1_n1024_d128 4.3, 3.9, 3.8 and 3.9 ms, when they were prefetched once.
 constexpr std::size_t kAheadBytes = 16 * 1024;
 
 // Key-value heads first to last - 1.
@@ -51,7 +51,7 @@ class Entry {
         num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
         group_rows_(num_queries_ * static_cast<std::size_t>(plan_.group_heads())),
         score_size_(static_cast<std::size_t>(plan_.score_size)),
-        ask_(plan_.decode_asking.in_run_over(job.num_bytes())),
+        prefetch_into_(plan_.decode_prefetch.in_run_over(job.num_bytes())),
         queries_(part<float>(worker, plan_.layout.packed_queries)),
         accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
@@ -122,7 +122,7 @@ class Entry {
   void walk(const Rows<T>& rows, std::size_t row_size, std::size_t keys, const Visit& visit) const {
     const bool side_by_side = std::abs(rows.head_stride) < std::abs(rows.row_stride);
     const bool share_sets = side_by_side && rows.row_stride % kernels::kSetsRepeat == 0;
-    const std::size_t block_keys = share_sets && kernels::ends_in_l1(ask_) ? kBlockKeys / 2 : kBlockKeys;
+    const std::size_t block_keys = share_sets && kernels::ends_in_l1(prefetch_into_) ? kBlockKeys / 2 : kBlockKeys;
     const auto heads = static_cast<std::size_t>(heads_.count()), blocks = divide_up(keys, block_keys);
     const std::ptrdiff_t block_stride = static_cast<std::ptrdiff_t>(block_keys) * rows.row_stride;
     const auto advance = [&](Cursor& cursor) {
@@ -142,7 +142,7 @@ class Entry {
       visit(Block{.head = heads_.first + static_cast<std::int64_t>(head),
                   .first = first,
                   .count = std::min(block_keys, keys - first),
-                  .later = {.ask = ask_, .ahead = far.place - now.place, .again = near.place - now.place}});
+                  .later = {.into = prefetch_into_, .ahead = far.place - now.place, .again = near.place - now.place}});
       advance(now);
       advance(far);
       advance(near);
@@ -253,7 +253,7 @@ class Entry {
   const std::size_t begin_;
   const std::size_t num_queries_, group_rows_;  // computed queries; rows that share a key-value head
   const std::size_t score_size_;
-  const kernels::Ask ask_;
+  const kernels::PrefetchInto prefetch_into_;
   float* const queries_;
   float* const accumulators_;
   float* const row_max_;

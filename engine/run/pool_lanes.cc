@@ -4,7 +4,7 @@
 #include <span>
 
 #include "engine/base/carver.h"
-#include "engine/run/expected_rows.h"
+#include "engine/run/next_rows.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
@@ -14,7 +14,7 @@ namespace {
 class Lanes {
  public:
   Lanes(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
-        std::byte* worker, std::span<kernels::RowsAhead> next_head)
+        std::byte* worker, std::span<kernels::PrefetchRows> next_head)
       : job_(job),
         plan_(*job.plan),
         kernels_(plan_.kernels->query_lanes),
@@ -36,7 +36,7 @@ class Lanes {
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         scores_(part<float>(worker, plan_.layout.scores)),
         step_max_(part<float>(worker, plan_.layout.step_max)),
-        keep_values_(plan_.lanes_asking.keeps_values_in_run_over(job.num_bytes())),
+        keep_values_(plan_.lanes_prefetch.keeps_values_in_run_over(job.num_bytes())),
         next_head_(next_head) {}
 
   void pool(std::size_t chunk) {
@@ -104,8 +104,8 @@ class Lanes {
                    .packed = queries_});
   }
 
-  // What to ask for during a step behind which count keys follow at `first`: those, or what the next head begins with.
-  std::span<kernels::RowsAhead> ahead(std::size_t first, std::size_t count) {
+  // What to prefetch during a step behind which count keys follow at `first`: those, or what the next head begins with.
+  std::span<kernels::PrefetchRows> ahead(std::size_t first, std::size_t count) {
     if (next_head_.empty() || count == 0) return next_head_;
     const auto from = static_cast<std::int64_t>(first), to = static_cast<std::int64_t>(first + count);
     next_step_ = {rows_from(job_.keys, b_, kv_head_, from, to, plan_.score_size),
@@ -134,7 +134,7 @@ class Lanes {
                    .lane_lost = lost_,
                    .accumulators = accumulators_,
                    .ahead = ahead(first + count, next_count),
-                   .two_lines = plan_.lanes_asking.two_lines,
+                   .two_lines = plan_.lanes_prefetch.two_lines,
                    .keep_values = keep_values_});
   }
 
@@ -208,8 +208,8 @@ class Lanes {
   float* const scores_;
   float* const step_max_;
   const bool keep_values_;
-  const std::span<kernels::RowsAhead> next_head_;  // what it begins with; none: nothing is to be asked for
-  std::array<kernels::RowsAhead, 2> next_step_;
+  const std::span<kernels::PrefetchRows> next_head_;  // what it begins with; none: nothing is to be prefetched
+  std::array<kernels::PrefetchRows, 2> next_step_;
 };
 
 }  // namespace
@@ -221,12 +221,12 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   const std::int64_t b = head / plan.num_kv_heads, kv_head = head % plan.num_kv_heads;
   if (!begin_heads(job, b, kv_head, kv_head + 1, chunk)) return;
   const auto [begin, limit] = job.chunk_range(b, chunk);
-  ExpectedRows expected(job);
-  std::span<kernels::RowsAhead> ahead;
-  if (plan.lanes_asking.asks_in_run_over(job.num_bytes())) {
-    expected.at_work(b, kv_head * plan.group_heads(), 0, job.visible.num_queries(b));
-    expected.goes_on_with(item.next, plan.tile_keys);
-    ahead = expected.all();
+  NextRows next_rows(job);
+  std::span<kernels::PrefetchRows> ahead;
+  if (plan.lanes_prefetch.prefetches_in_run_over(job.num_bytes())) {
+    next_rows.at_work(b, kv_head * plan.group_heads(), 0, job.visible.num_queries(b));
+    next_rows.goes_on_with(item.next, plan.tile_keys);
+    ahead = next_rows.all();
   }
   Lanes(job, b, kv_head, begin, limit, worker, ahead).pool(chunk);
 }

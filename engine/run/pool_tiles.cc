@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "engine/base/carver.h"
-#include "engine/run/expected_rows.h"
+#include "engine/run/next_rows.h"
 #include "engine/run/head_keys.h"
 #include "engine/run/key_window.h"
 #include "engine/view/valid_lens.h"
@@ -32,7 +32,7 @@ class HeadGroup {
  public:
   // window: where keys are projected, or null.
   HeadGroup(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
-            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts, ExpectedRows& expected)
+            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts, NextRows& next_rows)
       : job_(job),
         plan_(*job.plan),
         keys_(job, b, kv_head, begin, limit, window, worker),
@@ -58,14 +58,14 @@ class HeadGroup {
         max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         tier_counts_(tier_counts),
-        expected_(expected) {}
+        next_rows_(next_rows) {}
 
   // Queries first ... last - 1 of each head, a group at a time. chunk: which of the chunks these keys are.
   void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
     const std::int64_t computed = std::min(last, job_.visible.num_queries(b_));
     for (h_ = kv_head_ * plan_.group_heads(); h_ < (kv_head_ + 1) * plan_.group_heads(); ++h_) {
       for (std::int64_t m = first; m < computed; m += static_cast<std::int64_t>(plan_.group_queries)) {
-        expected_.at_work(b_, h_, m, computed);
+        next_rows_.at_work(b_, h_, m, computed);
         pool_group(m, std::min(plan_.group_queries, static_cast<std::size_t>(computed - m)), chunk);
       }
       if (plan_.chunk_keys == 0) clear_rows(job_, b_, h_, std::max(first, computed), last);
@@ -144,7 +144,7 @@ class HeadGroup {
                                     .accumulate = false,
                                     .lens = tile_lens_,
                                     .max_lanes = max_lanes,
-                                    .ahead = expected_.next()});
+                                    .ahead = next_rows_.next()});
     if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
   }
 
@@ -247,7 +247,7 @@ class HeadGroup {
                                   .inner = columns,
                                   .accumulate = !writes_first_ || first > begin_,
                                   .inner_lens = tile_lens_,
-                                  .ahead = expected_.next()};
+                                  .ahead = next_rows_.next()};
     // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
     const std::size_t last = first + columns;
     if (tile.shortest >= last || keys_.are_finite(std::max(first, tile.shortest), last)) {
@@ -336,8 +336,8 @@ class HeadGroup {
     }
   }
 
-  // Whole rows: the weights are written where they are wanted and pool the values from there. What the softmax asks for
-  // ahead (AskAhead) made no difference on Zen 4, dot/*_weights: the scores are cached.
+  // Whole rows: the weights are written where they are wanted and pool the values from there. What the softmax
+  // prefetches (SoftmaxPrefetch) made no difference on Zen 4, dot/*_weights: the scores are cached.
   void pool_materialised(const Tile& tile) {
     for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
       score(tile, first, std::min(plan_.tile_keys, tile.longest - first), scores_ + first, nullptr);
@@ -406,7 +406,7 @@ class HeadGroup {
   float* const max_lanes_;
   std::int32_t* const tile_lens_;
   std::uint64_t* const tier_counts_;
-  ExpectedRows& expected_;
+  NextRows& next_rows_;
 };
 
 }  // namespace
@@ -432,13 +432,13 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
     // Additive layers have one head, so heads are entries.
     if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
   }
-  ExpectedRows expected(job);
-  expected.goes_on_with(item.next, plan.key_capacity);
+  NextRows next_rows(job);
+  next_rows.goes_on_with(item.next, plan.key_capacity);
   for (std::int64_t head = first_head; head < last_head; ++head) {
     const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
     const auto [begin, limit] = job.chunk_range(b, chunk);
     if (chunk > 0 && begin >= limit) continue;
-    HeadGroup(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts, expected)
+    HeadGroup(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts, next_rows)
         .pool(first, last, chunk);
   }
   return !window || !window->failed();

@@ -22,7 +22,7 @@ LD_LIBRARY_PATH=$work/prefix/lib:$(echo "$work"/prefix/lib/*-linux-gnu):${LD_LIB
 export LD_LIBRARY_PATH
 "${run[@]}" "$work/build/service"
 
-# README.md shows this very program and what it prints. The line "ahead" depends on the CPU; where that has another
+# README.md shows this very program and what it prints. The line "prefetch" depends on the CPU; where that has another
 # instruction set than README.md's, the lines that name it, tiles and workspace differ too.
 readme=$(<"$source/README.md")
 program=$(<"$here/service/readme.cc")
@@ -31,7 +31,7 @@ printed=$("${run[@]}" "$work/build/readme")
 echo "$printed"
 shown=$(sed -n "/^${printed%%$'\n'*}\$/,/^\`\`\`\$/p" "$source/README.md" | sed '$d')
 target() { sed -n 's/^  target  *\([^:]*\):.*/\1/p' <<<"$1"; }
-varying='^  ahead '
+varying='^  prefetch '
 [[ $(target "$printed") == $(target "$shown") ]] || varying+='|^  (tiles|target|workspace) |, target '
 diff <(grep -Ev "$varying" <<<"$shown") <(grep -Ev "$varying" <<<"$printed") >&2 ||
   { echo "README.md does not show the program's output" >&2; exit 1; }

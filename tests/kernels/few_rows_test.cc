@@ -253,7 +253,7 @@ TEST_CASE("few_rows pool: calls of as many values as a sum has, or twice as many
   });
 }
 
-TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie anywhere") {
+TEST_CASE("few_rows: rows that are prefetched meanwhile change no bit and lie anywhere") {
   for_each_target([](const Target& target) {
     const FewRowsKernels kernels = kernels::few_rows_kernels(target.id());
     Random random(5);
@@ -265,13 +265,13 @@ TEST_CASE("few_rows: rows that are asked for meanwhile change no bit and lie any
     const std::vector<float> pooled(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
     // The next block, then far beyond either end of what is mapped.
     const std::ptrdiff_t far = std::ptrdiff_t{1} << 20;
-    using kernels::Ask;
-    for (const Ask ask : {Ask::kIntoL2, Ask::kIntoL2KeysThenL1, Ask::kIntoL2Thrice, Ask::kIntoL2ThenL1, Ask::kIntoL1,
-                          Ask::kIntoL1Twice}) {
+    using kernels::PrefetchInto;
+    for (const PrefetchInto into : {PrefetchInto::kL2, PrefetchInto::kL2KeysThenL1, PrefetchInto::kL2Thrice,
+                                    PrefetchInto::kL2ThenL1, PrefetchInto::kL1, PrefetchInto::kL1Twice}) {
       for (const std::ptrdiff_t ahead : {std::ptrdiff_t{16 * 80}, far, -far}) {
-        const int where = static_cast<int>(ask);
+        const int where = static_cast<int>(into);
         CAPTURE(where);
-        dots.later = pool.later = {.ask = ask, .ahead = ahead, .again = ahead / 2};
+        dots.later = pool.later = {.into = into, .ahead = ahead, .again = ahead / 2};
         std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
         dots.run(kernels, 0, 5, 0, 29);
         CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));

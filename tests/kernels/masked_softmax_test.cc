@@ -247,7 +247,7 @@ TEST_CASE("masked_softmax: strides, lengths and in place") {
   });
 }
 
-TEST_CASE("masked_softmax: what is asked for ahead changes no bit") {
+TEST_CASE("masked_softmax: what is prefetched ahead changes no bit") {
   for_each_target([](const Target& target) {
     const auto rows = kernels::masked_softmax_kernels(target.id()).rows;
     constexpr std::size_t kRows = 7, kColumns = 700;  // zeros by eight vectors too
@@ -259,10 +259,11 @@ TEST_CASE("masked_softmax: what is asked for ahead changes no bit") {
       MaskedSoftmaxArgs args{input.data(), kColumns, output.data(), kColumns, kRows, kColumns, valid_lens, 1};
       rows(args);
       const std::vector<float> all(output.begin(), output.end());
-      for (const kernels::AskAhead asked :
-           {kernels::AskAhead::kBreaks, kernels::AskAhead::kLines, kernels::AskAhead::kLinesIntoL2}) {
+      for (const kernels::SoftmaxPrefetch prefetch :
+           {kernels::SoftmaxPrefetch::kBreaks, kernels::SoftmaxPrefetch::kLines,
+            kernels::SoftmaxPrefetch::kLinesIntoL2}) {
         std::fill(output.begin(), output.end(), -77.0f);
-        args.ask_ahead = asked;
+        args.prefetch = prefetch;
         rows(args);
         CHECK(std::equal(all.begin(), all.end(), output.begin()));
       }

@@ -56,7 +56,7 @@ struct LanesProblem {
 
 // What no result depends on.
 struct LanesHints {
-  std::span<kernels::RowsAhead> ahead = {};
+  std::span<kernels::PrefetchRows> ahead = {};
   bool two_lines = false;
   bool keep_values = true;
 };

@@ -20,8 +20,8 @@
 namespace attend::tests {
 namespace {
 
+using kernels::PrefetchRows;
 using kernels::QueryLanesKernels;
-using kernels::RowsAhead;
 
 TEST_CASE("query_lanes: sizes around the lanes and the registers, value size unlike size, ragged lengths") {
   for_each_target([](const Target& target) {
@@ -132,24 +132,25 @@ TEST_CASE("query_lanes: a lane does not depend on the others, to the bit") {
   });
 }
 
-TEST_CASE("query_lanes: rows that are asked for meanwhile change no bit, lie anywhere, and are asked for to the last") {
+TEST_CASE(
+    "query_lanes: rows that are prefetched meanwhile change no bit, lie anywhere, and are prefetched to the last") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
     Random random(4);
     for (const std::size_t queries : {1u, 6u, 7u, 8u, 14u, 16u, 33u, 50u}) {
       LanesProblem p(1, queries, 130, 36, 2 * 64 + 37, random);  // values: panels, vectors and a tail
       for (std::int32_t& len : p.lens) len = static_cast<std::int32_t>(random.integer(1, 130));
-      p.lens[0] = 130;  // terms enough to ask for all
+      p.lens[0] = 130;  // terms enough to prefetch all
       const float* unmapped = p.k.data() + p.k.size();
-      RowsAhead ahead[] = {{},
-                           {.next = unmapped, .stride = 100, .num_rows = 7, .size = 33},
-                           {.next = p.q.data(), .stride = -5, .num_rows = 1, .size = 1},
-                           {.next = unmapped, .stride = 0, .num_rows = 3, .size = 64}};
+      PrefetchRows ahead[] = {{},
+                              {.next = unmapped, .stride = 100, .num_rows = 7, .size = 33},
+                              {.next = p.q.data(), .stride = -5, .num_rows = 1, .size = 1},
+                              {.next = unmapped, .stride = 0, .num_rows = 3, .size = 64}};
       const std::vector<float> expected = run_lanes(kernels, p, 64);
       CHECK(run_lanes(kernels, p, 64, true, Guard::kEnd, {.ahead = ahead}) == expected);
       std::size_t left = 0;
-      for (const RowsAhead& rows : ahead) left += rows.num_rows;
-      CHECK(left == (kernels.asks_ahead ? 0 : 7 + 1 + 3));
+      for (const PrefetchRows& rows : ahead) left += rows.num_rows;
+      CHECK(left == (kernels.prefetches ? 0 : 7 + 1 + 3));
     }
   });
 }
@@ -171,7 +172,7 @@ TEST_CASE("query_lanes: values kept for the queries that follow change no bit, w
           CAPTURE(shortest);
           for (const std::size_t step : {std::size_t{100}, std::size_t{290}}) {
             const std::vector<float> expected = run_lanes(kernels, p, step, true, Guard::kEnd, {.keep_values = false});
-            RowsAhead ahead[] = {{.next = p.k.data(), .stride = 1, .num_rows = 10, .size = 1}};
+            PrefetchRows ahead[] = {{.next = p.k.data(), .stride = 1, .num_rows = 10, .size = 1}};
             CHECK(same_bits(run_lanes(kernels, p, step), expected));
             CHECK(same_bits(run_lanes(kernels, p, step, true, Guard::kEnd, {.ahead = ahead}), expected));
           }
@@ -181,10 +182,10 @@ TEST_CASE("query_lanes: values kept for the queries that follow change no bit, w
   });
 }
 
-TEST_CASE("query_lanes: two lines a term are asked for where 16 keys are at work, else one") {
+TEST_CASE("query_lanes: two lines a term are prefetched where 16 keys are at work, else one") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
-    if (!kernels.asks_ahead) return;
+    if (!kernels.prefetches) return;
     Random random(6);
     constexpr std::size_t kTerms = 8, kRows = 40;
     for (const std::size_t keys : {8u, 16u}) {
@@ -192,7 +193,7 @@ TEST_CASE("query_lanes: two lines a term are asked for where 16 keys are at work
       const std::vector<float> expected = run_lanes(kernels, p, keys);
       std::size_t left[2] = {};
       for (const bool two_lines : {false, true}) {
-        RowsAhead ahead[] = {{.next = p.k.data(), .stride = 1, .num_rows = kRows, .size = 1}};
+        PrefetchRows ahead[] = {{.next = p.k.data(), .stride = 1, .num_rows = kRows, .size = 1}};
         CHECK(run_lanes(kernels, p, keys, true, Guard::kEnd, {.ahead = ahead, .two_lines = two_lines}) == expected);
         left[two_lines ? 1 : 0] = ahead[0].num_rows;
       }

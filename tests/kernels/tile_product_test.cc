@@ -350,14 +350,14 @@ TEST_CASE("tile product: with inner_lens, rows that end in zeros keep their bits
   });
 }
 
-TEST_CASE("tile product: rows are asked for at every step of rows, panel and block, and change no bit") {
+TEST_CASE("tile product: rows are prefetched at every step of rows, panel and block, and change no bit") {
   for_each_target([](const Target& target) {
     constexpr std::size_t kRows = 2 * kernels::kRowsPerStep + 1;
     const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
     const Product p(target, kRows, width + 1, kernels::kInnerBlock + 1);
     GuardedArray<float> expected(p.c_size(kRows)), c(p.c_size(kRows));
     p.multiply(0, kRows, false, expected.data());
-    kernels::RowsAhead ahead{.next = expected.data(), .stride = -7, .num_rows = 1000, .size = 33};
+    kernels::PrefetchRows ahead{.next = expected.data(), .stride = -7, .num_rows = 1000, .size = 33};
     kernels::TileProductArgs args = p.args(0, kRows, false, c.data());
     args.ahead = &ahead;
     kernels::tile_product_kernels(target.id()).multiply(args);

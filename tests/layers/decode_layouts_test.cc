@@ -1,5 +1,5 @@
 // Decoding walks keys and values in the order of memory, in calls of as many keys as the layout makes wise: the same
-// bits for each layout. Only CPUs that ask for rows into L1 take 8 keys a call for some of these, others always 16;
+// bits for each layout. Only CPUs that prefetch rows into L1 take 8 keys a call for some of these, others always 16;
 // what comes of calls of 8 and of 16 is in tests/kernels/few_rows_test.cc for all.
 #include <algorithm>
 #include <cstddef>

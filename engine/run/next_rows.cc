@@ -1,17 +1,17 @@
-#include "engine/run/expected_rows.h"
+#include "engine/run/next_rows.h"
 
 #include <algorithm>
 
 namespace attend::detail {
 
-kernels::RowsAhead rows_from(const Rows<const float>& rows, std::int64_t b, std::int64_t h, std::int64_t first,
-                             std::int64_t last, std::int64_t size) {
+kernels::PrefetchRows rows_from(const Rows<const float>& rows, std::int64_t b, std::int64_t h, std::int64_t first,
+                                std::int64_t last, std::int64_t size) {
   if (first >= last) return {};
   return {rows.at(b, h, first), rows.row_stride, static_cast<std::size_t>(last - first),
           static_cast<std::size_t>(size)};
 }
 
-void ExpectedRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end) {
+void NextRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end) {
   const auto group = static_cast<std::int64_t>(plan_.group_queries);
   const std::int64_t next = std::min(end, m + group);
   const Rows<const float> output{job_.output.data, job_.output.batch_stride, job_.output.head_stride,
@@ -20,7 +20,7 @@ void ExpectedRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::
   rows_[1] = rows_from(job_.queries, b, h, next, std::min(end, next + group), plan_.score_size);
 }
 
-void ExpectedRows::goes_on_with(std::size_t item, std::size_t most_keys) {
+void NextRows::goes_on_with(std::size_t item, std::size_t most_keys) {
   // An additive score's keys are projected or prepared; what is packed already is not read again.
   if (plan_.layer->score == Score::kAdditive || job_.packed.value_panels != nullptr) return;
   const auto head = static_cast<std::int64_t>(item / (plan_.query_ranges * job_.num_chunks()));
@@ -37,8 +37,8 @@ void ExpectedRows::goes_on_with(std::size_t item, std::size_t most_keys) {
   rows_[4] = rows_from(job_.values, b, kv_head, first, last, plan_.head_value_size);
 }
 
-kernels::RowsAhead* ExpectedRows::next() {
-  for (kernels::RowsAhead& rows : rows_) {
+kernels::PrefetchRows* NextRows::next() {
+  for (kernels::PrefetchRows& rows : rows_) {
     if (rows.num_rows > 0) return &rows;
   }
   return nullptr;

@@ -1,6 +1,6 @@
-// Few queries against more keys than a quarter of 48 MB of L3 holds: what a step or a head will want is asked for while
-// the one before is at work. No bit shows it: entries alone, which are small enough not to ask, threads, whose next
-// head is a guess, and prepared keys all give the same. Truth: the reference in double precision.
+// Few queries against more keys than a quarter of 48 MB of L3 holds: what a step or a head will want is prefetched
+// while the one before is at work. No bit shows it: entries alone, which are small enough not to prefetch, threads,
+// whose next head is a guess, and prepared keys all give the same. Truth: the reference in double precision.
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"

@@ -1,6 +1,6 @@
-// Which rows are asked for, and what is left of them: that lines arrive is for benchmarks to show
+// Which rows are prefetched, and what is left of them: that lines arrive is for benchmarks to show
 // (query_lanes/*_ahead).
-#include "engine/kernels/rows_ahead.h"
+#include "engine/kernels/prefetch.h"
 
 #include <cstddef>
 
@@ -8,12 +8,12 @@
 
 namespace attend::tests {
 
-using kernels::LinesAhead;
-using kernels::RowsAhead;
+using kernels::PrefetchLines;
+using kernels::PrefetchRows;
 
 TEST_CASE("rows ahead: whole rows, until none is left") {
   float memory[64];
-  RowsAhead rows{.next = memory, .stride = 20, .num_rows = 3, .size = 17};
+  PrefetchRows rows{.next = memory, .stride = 20, .num_rows = 3, .size = 17};
   rows.fetch(2);
   CHECK(rows.num_rows == 1);
   CHECK(rows.next == memory + 40);
@@ -28,32 +28,32 @@ TEST_CASE("lines ahead: line by line from the first that has rows; a row that is
   // 1, 2 and 3 lines a row.
   for (const std::size_t size : {1u, 16u, 17u, 32u, 48u}) {
     const std::size_t lines = (size + 15) / 16;
-    RowsAhead all[] = {{}, {.next = memory, .stride = 50, .num_rows = 4, .size = size}, {.num_rows = 1, .size = 1}};
-    LinesAhead first(all, memory);
+    PrefetchRows all[] = {{}, {.next = memory, .stride = 50, .num_rows = 4, .size = size}, {.num_rows = 1, .size = 1}};
+    PrefetchLines first(all, memory);
     for (std::size_t i = 0; i < 2 * lines; ++i) first.fetch();
     if (lines > 1) first.fetch();
     first.stop();
     CHECK(all[1].num_rows == 2);
     CHECK(all[1].next == memory + 100);
-    LinesAhead rest(all, memory);
+    PrefetchLines rest(all, memory);
     for (std::size_t i = 0; i < 2 * lines + 5; ++i) rest.fetch();  // past the last
     rest.stop();
     CHECK(all[1].num_rows == 0);
     CHECK(all[2].num_rows == 1);
-    LinesAhead other(all, memory);
+    PrefetchLines other(all, memory);
     other.fetch();
     other.stop();
     CHECK(all[2].num_rows == 0);
   }
 }
 
-TEST_CASE("lines ahead: nothing to ask for") {
+TEST_CASE("lines ahead: nothing to prefetch") {
   const float line = 0.0f;
-  LinesAhead lines({}, &line);
+  PrefetchLines lines({}, &line);
   for (int i = 0; i < 3; ++i) lines.fetch();
   lines.stop();
-  RowsAhead none[2];
-  LinesAhead(none, &line).stop();
+  PrefetchRows none[2];
+  PrefetchLines(none, &line).stop();
   CHECK(none[0].num_rows + none[1].num_rows == 0);
 }
 

@@ -1,8 +1,8 @@
 // Rows that will be read or written before long. Rows of one head lie apart in memory, between those of others, which
-// no hardware prefetcher follows; so kernels that compute for a while ask for them now and then, and they arrive
+// no hardware prefetcher follows; so kernels that compute for a while prefetch them now and then, and they arrive
 // meanwhile.
-#ifndef ATTEND_KERNELS_ROWS_AHEAD_H_
-#define ATTEND_KERNELS_ROWS_AHEAD_H_
+#ifndef ATTEND_KERNELS_PREFETCH_H_
+#define ATTEND_KERNELS_PREFETCH_H_
 
 #include <cstddef>
 #include <span>
@@ -12,15 +12,15 @@ namespace attend::kernels {
 // Floats after which the sets of an L1 of 64 sets repeat: each holds 8 or 12 of the lines that lie so far apart.
 inline constexpr std::ptrdiff_t kSetsRepeat = 4096 / sizeof(float);
 
-struct RowsAhead {
+struct PrefetchRows {
   static constexpr std::size_t kLine = 64 / sizeof(float);
 
-  const float* next = nullptr;  // the first row not yet asked for; never dereferenced
+  const float* next = nullptr;  // the first row not yet prefetched; never dereferenced
   std::ptrdiff_t stride = 0;    // elements
   std::size_t num_rows = 0;     // from `next` on
   std::size_t size = 0;         // elements of a row
 
-  // Asks for `count` rows. Into L2: the kernel at work fills L1.
+  // Prefetches `count` rows. Into L2: the kernel at work fills L1.
   void fetch(std::size_t count) {
     for (; count > 0 && num_rows > 0; --count, --num_rows, next += stride) {
       for (std::size_t k = 0; k < size; k += kLine) __builtin_prefetch(next + k, 0, 2);
@@ -29,11 +29,11 @@ struct RowsAhead {
 };
 
 // The same line by line, from the first of several that has rows left: for inner loops, a line or two per turn. Where
-// none has, and behind the last row, a line is asked for again and again, which is cheaper than to find out each time.
-class LinesAhead {
+// none has, and behind the last row, a line is prefetched again and again, which is cheaper than to find out each time.
+class PrefetchLines {
  public:
-  LinesAhead(std::span<RowsAhead> all, const float* any_line) : rows_{.next = any_line, .size = 1} {
-    for (RowsAhead& rows : all) {
+  PrefetchLines(std::span<PrefetchRows> all, const float* any_line) : rows_{.next = any_line, .size = 1} {
+    for (PrefetchRows& rows : all) {
       if (rows.num_rows == 0) continue;
       rows_ = rows;
       source_ = &rows;
@@ -42,10 +42,10 @@ class LinesAhead {
     begin_row();
   }
 
-  // Always inline: g++ 12 takes a function that does nothing but ask for lines for one without effect.
+  // Always inline: g++ 12 takes a function that does nothing but prefetch lines for one without effect.
   [[gnu::always_inline]] void fetch() {
     __builtin_prefetch(line_, 0, 2);
-    line_ += RowsAhead::kLine;
+    line_ += PrefetchRows::kLine;
     if (line_ < row_end_) return;
     if (rows_.num_rows > 1) rows_.next += rows_.stride;
     if (rows_.num_rows > 0) --rows_.num_rows;
@@ -63,12 +63,12 @@ class LinesAhead {
     row_end_ = line_ + rows_.size;
   }
 
-  RowsAhead rows_;
-  RowsAhead* source_ = nullptr;
+  PrefetchRows rows_;
+  PrefetchRows* source_ = nullptr;
   const float* line_;
   const float* row_end_;
 };
 
 }  // namespace attend::kernels
 
-#endif  // ATTEND_KERNELS_ROWS_AHEAD_H_
+#endif  // ATTEND_KERNELS_PREFETCH_H_

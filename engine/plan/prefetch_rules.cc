@@ -1,0 +1,111 @@
+#include "engine/plan/prefetch_rules.h"
+
+#include <cstdio>
+
+namespace attend::detail {
+namespace {
+
+// Whether L1 has room for 16 KiB that are on their way from memory, beside what is at work. Zen 4's 32 KiB have none
+// (decode_prefetch), Zen 5's 48 have. Intel's of 48 KiB are not measured yet.
+bool has_roomy_l1(const Cpu& cpu) {
+  constexpr std::size_t kRoomy = std::size_t{48} << 10;
+  return cpu.is_amd && cpu.l1_bytes >= kRoomy;
+}
+
+std::string mib_text(std::size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+const char* text_of(kernels::PrefetchInto into) {
+  switch (into) {
+    case kernels::PrefetchInto::kL2:
+      return "into L2";
+    case kernels::PrefetchInto::kL2KeysThenL1:
+      return "into L2, keys then into L1";
+    case kernels::PrefetchInto::kL2Thrice:
+      return "three times into L2";
+    case kernels::PrefetchInto::kL2ThenL1:
+      return "into L2 and then L1";
+    case kernels::PrefetchInto::kL1:
+      return "into L1";
+    case kernels::PrefetchInto::kL1Twice:
+      return "twice into L1";
+  }
+  return "";
+}
+
+}  // namespace
+
+// What the next step wants, and in the last step of a head what the next head begins with, where all heads together are
+// too large for a fair share of L3. Per head, AVX3 on a Cascade Lake server with 36 MB of it, query_lanes/*_ahead
+// beside the same without: 17 MB of 32 x 32, 4.5 us instead of 6.7; 17 MB of 16 x 1024, 66 instead of 79; but 3.9
+// instead of 3.7 for heads that are in the core's own cache. With 16 registers a term is half as many sums and
+// prefetching twice its part: dot/b4_h8_m16_n1024_d64 took 1.3 times as long by it on AVX2, 1.1 on SSE4 of Cascade
+// Lake. On Zen 4, where values are then kept as well, 1.58 instead of 2.82 and 4.69 instead of 5.72 ms;
+// dot/b64_h8_m32_n32_d64 1.87 instead of 2.72 and 5.11 instead of 6.22. Two lines: LaneRows in
+// kernels/lane_product-inl.h. Zen 5 is not measured with either.
+LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
+  return {.least_far_bytes = cpu.least_far_bytes(),
+          .prefetches = kernels.prefetches && (kernels.has_32_registers || cpu.is_amd),
+          .two_lines = kernels.has_32_registers && cpu.is_amd};
+}
+
+// Zen 5 wants rows in L1 wherever they come from (few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2,
+// without _l1, 920), those from memory prefetched again. Zen 4 wants them straight in L1 from caches only, and whether
+// they are there a run cannot know: a model's other layers may have passed since. AVX3, us of length/decode_n128 and
+// _n128_turns, _n1024 and _n1024_turns: into L2 22 and 47, 175 and 368; three times 23 and 44, 192 and 307; once and
+// then into L1 21 and 39, 169 and 309; straight into L1 20 and 65, 151 and 504. Runs over more than 3/4 of L3, most of
+// which comes from memory: three times into L2 (PrefetchLater in kernels/few_rows-inl.h). Vectors of less than a line
+// prefetch each line several times anyway. Older CPUs of AMD are not measured.
+//
+// Cascade Lake wants keys once more, 4 rows ahead, where 32 registers leave time for it: worth an eighth on AVX3, while
+// AVX2 lost 10 to 20 % (dot/b1_h32_kv8_m1_n4096_d128). On Zen 4 it brought nothing.
+DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& kernels) {
+  using kernels::PrefetchInto;
+  DecodePrefetch prefetch{.least_far_bytes = 3 * cpu.least_far_bytes()};
+  if (!cpu.is_amd) {
+    if (kernels.has_32_registers) prefetch.near = prefetch.far = PrefetchInto::kL2KeysThenL1;
+    return prefetch;
+  }
+  if (has_roomy_l1(cpu)) {
+    prefetch.near = PrefetchInto::kL1;
+    prefetch.far = kernels.whole_lines ? PrefetchInto::kL1Twice : PrefetchInto::kL1;
+  } else if (kernels.whole_lines) {
+    prefetch.near = PrefetchInto::kL2ThenL1;
+    prefetch.far = PrefetchInto::kL2Thrice;
+  }
+  return prefetch;
+}
+
+// Cascade Lake wants all (kernels/masked_softmax-inl.h). Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on
+// AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants lines where scores and output are more than a fair share of L3:
+// 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
+// too, into L2, if rows have lengths, where its prefetchers lose their way, and vectors are whole lines: _lens 1.14 ->
+// 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25,
+// and so will those whose lengths are all full. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all,
+// with _breaks, _lines and _lines_l2.
+kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
+                                          std::size_t bytes, bool has_lens) {
+  using kernels::SoftmaxPrefetch;
+  if (!cpu.is_amd) return SoftmaxPrefetch::kAll;
+  if (bytes < cpu.least_far_bytes()) return SoftmaxPrefetch::kBreaks;
+  if (has_roomy_l1(cpu)) return SoftmaxPrefetch::kLines;
+  return has_lens && kernels.whole_lines ? SoftmaxPrefetch::kLinesIntoL2 : SoftmaxPrefetch::kBreaks;
+}
+
+std::string text_of(const LanesPrefetch& prefetch, std::size_t most_bytes) {
+  if (!prefetch.prefetches) return "nothing is prefetched: it would cost more than it brings";
+  if (!prefetch.prefetches_in_run_over(most_bytes)) return "nothing is prefetched: a core's share of L3 holds it";
+  return std::string("the next step's rows are prefetched, ") + (prefetch.two_lines ? "two lines" : "a line") +
+         " a term, in runs over " + mib_text(prefetch.least_far_bytes) + " or more";
+}
+
+std::string text_of(const DecodePrefetch& prefetch, std::size_t most_bytes) {
+  std::string text = std::string("later rows are prefetched ") + text_of(prefetch.near);
+  if (prefetch.far == prefetch.near || most_bytes < prefetch.least_far_bytes) return text;
+  return text + "; " + text_of(prefetch.far) + " in runs over " + mib_text(prefetch.least_far_bytes) + " or more";
+}
+
+}  // namespace attend::detail
