@@ -1,6 +1,7 @@
 // The contract (engine/README.md), lines 1 to 4: what a run may read, and what becomes of rows without keys, NaN and
 // infinities. Every layer, target, path, with and without attention weights.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -108,6 +109,21 @@ TEST_CASE("contract 1: memory beyond the valid length may be unmapped") {
       for_each_plan(c, [&](const Plan& plan, bool with_weights) {
         CHECK(same_bits(run_plan(plan, c.inputs(), with_weights), run_plan(plan, in, with_weights)));
       });
+    }
+  }
+}
+
+TEST_CASE("contract 1: memory beyond the valid length may be unmapped, though another batch entry sees more keys") {
+  for (const Layer layer : kAllLayers) {
+    // Within a span of packed keys, and within the second chunk of them.
+    for (const auto& [num_keys, len] :
+         std::vector<std::array<std::int32_t, 2>>{{70, 0}, {70, 5}, {70, 33}, {1300, 1030}}) {
+      for (const std::int64_t value_size : {5, 64}) {
+        LayerCase c(
+            {.layer = layer, .num_queries = 3, .num_keys = num_keys, .size = 5, .value_size = value_size, .seed = 16});
+        c.lens.data = {num_keys, len};
+        check_keys_unread_from(c, len);
+      }
     }
   }
 }

@@ -19,6 +19,7 @@
 #include "tests/support/guard_page.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/layouts.h"
+#include "tests/support/masks.h"
 #include "tests/support/prepared.h"
 #include "tests/support/run.h"
 
@@ -71,6 +72,33 @@ TEST_CASE("prepared: keys and values beyond the valid lengths may be unmapped, i
         prepare(plan, key_inputs(c.inputs()), mapped.keys);
         append(plan, key_inputs(c.inputs()), mapped.keys);
         CHECK(prepared.keys.len(0) == 2 * len);
+        CHECK(same_bits(run_plan(plan, on_prepared(c.inputs(), mapped.keys), with_weights),
+                        run_plan(plan, on_prepared(c.inputs(), prepared.keys), with_weights)));
+      });
+    }
+  }
+}
+
+TEST_CASE("prepared: what is beyond an entry's length may be unmapped, though another entry has more keys") {
+  for (const Layer layer : kAllLayers) {
+    for (const std::int32_t len : {0, 5, 33}) {
+      LayerCase c({.layer = layer, .num_queries = 3, .num_keys = 70, .size = 5, .seed = 220});
+      c.lens.data = {70, len};
+      const GuardedRows keys(c.keys, len), values(c.values, len);
+      const KeyInputs in{.keys = keys.view(), .values = values.view(), .valid_lens = c.inputs().valid_lens};
+      Shape shape = c.shape;
+      shape.num_keys = 140;
+      PlanOptions options;
+      options.valid_lens = ValidLens::kPerBatch;
+      for_each_plan(c.attention, shape, options, [&](const Plan& plan, bool with_weights) {
+        PoisonedKeys prepared(plan), mapped(plan);
+        prepare(plan, in, prepared.keys);
+        prepare(plan, key_inputs(c.inputs()), mapped.keys);
+        CHECK(same_bits(run_plan(plan, c.inputs(), with_weights),
+                        run_plan(plan, on_prepared(c.inputs(), prepared.keys), with_weights)));
+        append(plan, in, prepared.keys);
+        append(plan, key_inputs(c.inputs()), mapped.keys);
+        CHECK(prepared.keys.len(1) == 2 * len);
         CHECK(same_bits(run_plan(plan, on_prepared(c.inputs(), mapped.keys), with_weights),
                         run_plan(plan, on_prepared(c.inputs(), prepared.keys), with_weights)));
       });

@@ -49,25 +49,28 @@ void spoil_from(Tensor& tensor, FirstRow&& first_row) {
   }
 }
 
-// The first `rows` rows of a tensor of one batch entry, at the end of mapped memory. Heads are gathered row by row, (1,
-// N, H, D) in memory, so that those of the last row are the last.
+// A tensor without what follows the first `rows` rows of its last batch entry, at the end of mapped memory. Heads are
+// gathered row by row, (B, N, H, D) in memory, so that those of the last row are the last.
 class GuardedRows {
  public:
   GuardedRows(const Tensor& tensor, std::int64_t rows)
       : sizes_(tensor.sizes),
         heads_(tensor.sizes.size() == 4 ? tensor.sizes[1] : 1),
+        all_(tensor.sizes[tensor.sizes.size() - 2]),
         size_(tensor.sizes.back()),
-        memory_(static_cast<std::size_t>(rows * heads_ * size_)) {
-    REQUIRE(tensor.sizes[0] == 1);
-    const std::int64_t all = tensor.sizes[tensor.sizes.size() - 2];
-    for (std::int64_t n = 0; n < rows; ++n) {
-      for (std::int64_t h = 0; h < heads_; ++h) {
-        std::copy_n(tensor.data.data() + (h * all + n) * size_, size_, memory_.data() + (n * heads_ + h) * size_);
+        memory_(static_cast<std::size_t>(((tensor.sizes[0] - 1) * all_ + rows) * heads_ * size_)) {
+    const std::int64_t entries = tensor.sizes[0];
+    for (std::int64_t b = 0; b < entries; ++b) {
+      for (std::int64_t n = 0; n < (b + 1 < entries ? all_ : rows); ++n) {
+        for (std::int64_t h = 0; h < heads_; ++h) {
+          std::copy_n(tensor.data.data() + ((b * heads_ + h) * all_ + n) * size_, size_,
+                      memory_.data() + ((b * all_ + n) * heads_ + h) * size_);
+        }
       }
     }
   }
   TensorView<const float> view() const {
-    std::vector<std::int64_t> strides = {0, heads_ * size_, 1};
+    std::vector<std::int64_t> strides = {all_ * heads_ * size_, heads_ * size_, 1};
     if (sizes_.size() == 4) strides.insert(strides.begin() + 1, size_);
     return TensorView<const float>(memory_.data(), std::span<const std::int64_t>(sizes_),
                                    std::span<const std::int64_t>(strides));
@@ -75,7 +78,7 @@ class GuardedRows {
 
  private:
   std::vector<std::int64_t> sizes_;
-  std::int64_t heads_, size_;
+  std::int64_t heads_, all_, size_;
   GuardedArray<float> memory_;
 };
 
@@ -155,7 +158,7 @@ inline void check_hidden_do_not_matter(const LayerCase& clean) {
   });
 }
 
-// That neither keys nor values from `first` on are read, in problems of one batch entry that see none of them.
+// That neither keys nor values of the last batch entry from `first` on are read, in problems that see none of them.
 inline void check_keys_unread_from(const LayerCase& c, std::int64_t first) {
   const GuardedRows keys(c.keys, first), values(c.values, first);
   Inputs in = c.inputs();
