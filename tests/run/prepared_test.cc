@@ -209,6 +209,53 @@ TEST_CASE("prepared: infinite and NaN values reach the rows that see them, and n
   }
 }
 
+TEST_CASE("prepared: an infinite value of one head of one entry reaches the rows that see it, and no other") {
+  const auto check = [](Layer layer, std::int64_t value_size) {
+    constexpr std::int64_t kQueries = 4, kKeys = 150, kPlace = 80, kEntry = 1, kHead = 1;
+    LayerCase clean({.layer = layer,
+                     .num_queries = kQueries,
+                     .num_keys = kKeys,
+                     .value_size = value_size,
+                     .lens = Lens::kPerQuery,
+                     .seed = 210});
+    clean.lens.data = {20, kKeys, 80, 100, 10, kKeys, 80, 81};
+    float spoiled_value = kInf;
+    if (clean.multi_head()) {
+      // The first element of a value is for one head alone, whose projection overflows.
+      Tensor& weight = clean.weights.at("W_v.weight");
+      const std::int64_t columns = weight.sizes[1], head_rows = weight.sizes[0] / clean.spec.num_heads;
+      for (std::int64_t row = 0; row < weight.sizes[0]; ++row) {
+        weight.data[static_cast<std::size_t>(row * columns)] = row / head_rows == kHead ? 10.0f : 0.0f;
+      }
+      clean.attention = MultiHeadAttention(clean.multi_head_options(), clean.multi_head_parameters());
+      spoiled_value = 3e38f;
+    }
+    LayerCase spoiled = clean;
+    const std::int64_t heads = clean.view_heads(), head = heads == 1 ? 0 : kHead;
+    spoiled.values.data[static_cast<std::size_t>((((kEntry * heads) + head) * kKeys + kPlace) * clean.value_size())] =
+        spoiled_value;
+    for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
+      PoisonedKeys prepared(plan);
+      prepare_in_pieces(plan, spoiled.inputs(), {79, 2, 69}, prepared.keys);
+      const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
+      const RunResult actual = run_plan(plan, on_prepared(spoiled.inputs(), prepared.keys), with_weights);
+      CHECK(same_bits(expected.attention_weights, actual.attention_weights));
+      const auto size = static_cast<std::size_t>(plan.output_size());
+      for (std::int64_t row = 0; row < 2 * heads * kQueries; ++row) {
+        const std::int64_t b = row / (heads * kQueries), h = row / kQueries % heads, m = row % kQueries;
+        const bool sees = b == kEntry && h == head && clean.valid_len(b, m) > kPlace;
+        CAPTURE(row);
+        const std::size_t first = static_cast<std::size_t>(row) * size;
+        CHECK(same_bits(expected.output.data() + first, actual.output.data() + first, size) == !sees);
+      }
+    });
+  };
+  for (const Layer layer : kAllLayers) {
+    check(layer, 5);
+    check(layer, 64);  // whole panels, which the first product writes
+  }
+}
+
 TEST_CASE("prepared: results are the truth's") {
   for (const Layer layer : kAllLayers) {
     for (const Lens lens : {Lens::kPerBatch, Lens::kPerQuery}) {
