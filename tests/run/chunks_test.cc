@@ -252,4 +252,28 @@ TEST_CASE("chunks: contract 4, large scores apart by more than floats can weigh"
   }
 }
 
+TEST_CASE("chunks: thousands of chunks add up as well as one") {
+  // The same key and value again and again: added in float, chunks would be rounded the same way many times in a row,
+  // 6e-6 of the result in all.
+  constexpr std::int64_t kKeys = 1 << 21;
+  const float query = 0, key = 1, value = 1.1f;
+  const Inputs in{.queries = {&query, {1, 1, 1}},
+                  .keys = {&key, {1, kKeys, 1}, {0, 0, 1}},
+                  .values = {&value, {1, kKeys, 1}, {0, 0, 1}}};
+  const Shape shape{.batch = 1, .num_queries = 1, .num_keys = kKeys, .query_size = 1, .value_size = 1};
+  const Attention attention = DotAttention();
+  for_each_target([&](const Target& target) {
+    std::size_t cut = 0;
+    for (const std::string& path : fit_paths(attention, shape, {.target = target})) {
+      const Plan plan = attention.plan(shape, {.target = target, .path = path});
+      if (plan.explain().find("2048 chunks of 1024") == std::string::npos) continue;
+      ++cut;
+      CAPTURE(path);
+      const double ratio = static_cast<double>(run_plan(plan, in).output[0]) / static_cast<double>(value);
+      CHECK(std::abs(ratio - 1) <= 8e-7);
+    }
+    CHECK(cut > 1);
+  });
+}
+
 }  // namespace attend::tests
