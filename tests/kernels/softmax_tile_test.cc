@@ -127,8 +127,9 @@ TEST_CASE("softmax_tile: 65536 keys in tiles of 512 and 128, adversarial rows") 
     std::string worst_row, worst_sum_row;
     for (const Row& row : rows) {
       for (const Scale& scale : kScales) {
-        double max = -kInf, largest = 0.0, sum = 0.0, pooled = 0.0;
+        double max = -kInf, second = -kInf, largest = 0.0, sum = 0.0, pooled = 0.0;
         for (const float s : row.scores) {
+          second = std::max(second, std::min<double>(max, s));
           max = std::max<double>(max, s);
           if (s != -kInf) largest = std::max<double>(largest, std::abs(s) * scale.truth * kLn2);
         }
@@ -138,6 +139,10 @@ TEST_CASE("softmax_tile: 65536 keys in tiles of 512 and 128, adversarial rows") 
           pooled += p * value(j);
         }
         const double bound = 2e-7 * (4.0 + largest);
+        // Outputs are 1 at the most: a bound above that allows anything, even where one score is above all others
+        // whatever their rounding.
+        const bool has_winner = (max - second) * scale.truth * kLn2 > 2.0 * bound + 40.0;
+        const double output_bound = bound >= 1.0 && has_winner ? 1e-6 : bound;
         for (const std::size_t tile_size : {512u, 128u}) {
           const Outcome outcome = run_row(kernels, row.scores, tile_size, scale.given, value);
           INFO(row.name, ", scale ", scale.given, ", tiles of ", tile_size);
@@ -154,7 +159,7 @@ TEST_CASE("softmax_tile: 65536 keys in tiles of 512 and 128, adversarial rows") 
           }
           double error = 0.0;
           for (std::size_t k = 0; k < kColumns; ++k) {
-            error = worse(error, std::abs((k % 2 == 0 ? 1 : -1) * outcome.output[k] - pooled / sum) / bound);
+            error = worse(error, std::abs((k % 2 == 0 ? 1 : -1) * outcome.output[k] - pooled / sum) / output_bound);
           }
           CHECK(error <= 1.0);
           if (sum_error > worst_sum) worst_sum = sum_error, worst_sum_row = row.name;
