@@ -148,6 +148,39 @@ TEST_CASE("contract 1: work is proportional to valid lengths") {
   CHECK(bytes_written(0) * 100 < all);
 }
 
+// Entries are pooled one after another. What a run of both leaves behind in another state than a run of the first is
+// the second's work.
+TEST_CASE("contract 1: work is proportional to an entry's own length, though another batch entry sees more keys") {
+  constexpr std::int32_t kKeys = 2048;
+  for (const Layer layer : kAllLayers) {
+    for (const std::int64_t num_queries : {3, 33}) {
+      LayerCase c({.layer = layer, .num_queries = num_queries, .num_keys = kKeys, .seed = 17});
+      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+        const auto bytes_written = [&](std::int32_t len) {
+          c.lens.data = {kKeys, len};
+          Workspace workspace(plan);
+          poison(workspace);
+          const auto run = [&](const Inputs& in) {
+            std::vector<float> output = sentinels(output_sizes(plan, in)), weights = sentinels(weights_sizes(plan, in));
+            Outputs out{.output = TensorView<float>(output.data(), output_sizes(plan, in)), .attention_weights = {}};
+            if (with_weights) out.attention_weights = TensorView<float>(weights.data(), weights_sizes(plan, in));
+            plan.run(in, out, workspace);
+          };
+          run(entry_of(c.inputs(), 0));
+          const std::vector<std::byte> before(workspace.data(), workspace.data() + workspace.size());
+          run(c.inputs());
+          std::size_t written = 0;
+          for (std::size_t i = 0; i < before.size(); ++i) written += workspace.data()[i] != before[i] ? 1u : 0u;
+          return written;
+        };
+        const std::size_t all = bytes_written(kKeys);
+        CHECK(bytes_written(16) * 3 < all);  // lanes keep what is of 128 keys
+        CHECK(bytes_written(0) * 10 < all);
+      });
+    }
+  }
+}
+
 TEST_CASE("contract 2: a row without valid keys has weights 0 and pools 0") {
   for (const Layer layer : kAllLayers) {
     for (const Lens lens : {Lens::kPerBatch, Lens::kPerQuery}) {
