@@ -40,6 +40,7 @@ const std::vector<Room>& rooms() {
         "engine/layers/"}},
       {"tools/", {"attend/", "tools/", "system", "libraries"}},
       {"tests/", {"attend/", "engine/", "tools/", "tests/", "system", "libraries"}},
+      {"tests/contract_process_test.cc", {"attend/", "tests/", "hwy/", "system", "libraries"}},
       {"tests/simd/", {"attend/", "engine/", "tests/", "hwy/", "system", "libraries"}},
       {"tests/kernels/", {"attend/", "engine/", "tests/", "hwy/", "system", "libraries"}},
       {"tests/embed/", {"attend/", "system"}},
