@@ -16,7 +16,7 @@ struct PackKeysArgs {
   std::ptrdiff_t keys_stride;  // elements, any
   std::size_t num_keys;
   std::size_t size;          // D or U
-  const float* center;       // size elements subtracted from every key, or nullptr
+  const float* center;       // size elements subtracted from every key, or nullptr; needs pad: it moves whole vectors
   bool half_norms;           // append a row k = size holding -|key - center|^2 / 2
   float* panels;             // aligned; key j becomes column first + j
   std::size_t panel_stride;  // (size + half_norms) * panel_width
