@@ -1,4 +1,5 @@
 // Profiles: the text and back, what is wrong with a text, and when a plan takes an entry.
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,26 @@ TEST_CASE("profile: text and back, sorted by problem, one line each") {
   CHECK(Profile::parse(Profile().text()).entries().empty());
 }
 
+TEST_CASE("profile: any time that an entry may have survives as text, and others are refused") {
+  const std::string problem = problem_of(DotAttention(), kShape);
+  for (const double microseconds : {0.0, 9.994, 9.996, 1e6, 123456789012345.0, 999999999999999.9, 1e15}) {
+    Profile profile;
+    profile.add({.problem = problem, .path = "dot/fused", .microseconds = microseconds});
+    const Profile again = Profile::parse(profile.text());
+    INFO(profile.text());
+    CHECK(again.entries().at(0).microseconds == doctest::Approx(microseconds).epsilon(0.005));
+    CHECK(again.text() == profile.text());
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double microseconds : {1.001e15, 1e32, 1e300, kInfinity, -1.0, -kInfinity}) {
+    Profile profile;
+    const std::string message =
+        error_message([&] { profile.add({.problem = problem, .path = "dot/fused", .microseconds = microseconds}); });
+    CHECK(missing_parts(message, {"us=TIME", "at most 1e15"}) == "");
+    CHECK(profile.entries().empty());
+  }
+}
+
 TEST_CASE("profile: comments, empty lines and Windows' line ends are passed over") {
   const std::string problem = problem_of(DotAttention(), kShape);
   const Profile profile = Profile::parse("# tuned on Monday\r\n\r\nattend profile 1, library 9.9, cpu Some, CPU\r\n" +
@@ -110,6 +131,8 @@ TEST_CASE("profile: what is wrong is said with its line") {
        "expected us=TIME behind tile_keys, found nothing"},
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=nan",
        "microseconds is nan, expected us=TIME, finite"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=-1", "expected us=TIME, finite"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1e16", "at most 1e15"},
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1 us=2", "found \"us=2\""},
   };
   for (const auto& fault : kFaults) {
