@@ -132,7 +132,8 @@ struct PlanImpl {
   // Whether the workspace holds the exponentials of all keys.
   bool keeps_key_exps() const { return factored && window_keys == 0 && !options.prepared_keys; }
   // Whether kernels read keys and values where they lie, so that prepared ones are rows too.
-  bool reads_rows() const { return pooling == Pooling::kLanes || pooling == Pooling::kDecode; }
+  static bool reads_rows(Pooling way) { return way == Pooling::kLanes || way == Pooling::kDecode; }
+  bool reads_rows() const { return reads_rows(pooling); }
   // Query heads per key-value head.
   std::int64_t group_heads() const { return num_heads / num_kv_heads; }
   // Of the queries, keys, values and output that such a run pools, valid or not. By double: shapes are not checked for
@@ -144,12 +145,14 @@ struct PlanImpl {
     constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
     return bytes < static_cast<double>(kMost) ? static_cast<std::size_t>(bytes) : kMost;
   }
-  // Which tiles the path has, that others may be asked for: where queries are lanes or rows of one group, and where
+  // Which tiles a path has, that others may be asked for: where queries are lanes or rows of one group, and where
   // whole rows of scores are kept, there are none.
-  bool has_tile_queries() const { return !reads_rows(); }
-  bool has_tile_keys() const {
-    return pooling == Pooling::kFused || pooling == Pooling::kLanes || layer->score == Score::kAdditive;
+  bool has_tile_queries(Pooling way) const { return !reads_rows(way); }
+  bool has_tile_keys(Pooling way) const {
+    return way == Pooling::kFused || way == Pooling::kLanes || layer->score == Score::kAdditive;
   }
+  bool has_tile_queries() const { return has_tile_queries(pooling); }
+  bool has_tile_keys() const { return has_tile_keys(pooling); }
   std::vector<Reason> reasons;
 };
 

@@ -69,6 +69,12 @@ std::size_t group_rows(const PlanImpl& plan) {
   return std::max<std::size_t>(to_size(plan.shape.num_queries) * to_size(plan.group_heads()), 1);
 }
 
+// The option that only factored scores can follow, where it is set; else null.
+const char* tier_option(const PlanOptions& options) {
+  if (options.count_tiers) return "count_tiers";
+  return options.score_tier == ScoreTier::kByRange ? nullptr : "score_tier";
+}
+
 // The paths that fit, the one the rules would take first.
 std::vector<Candidate> candidates(const PlanImpl& plan) {
   std::vector<Candidate> all;
@@ -77,6 +83,7 @@ std::vector<Candidate> candidates(const PlanImpl& plan) {
     // ns per key and hidden unit (AVX3), beside 3 ns for its projection. Prepared keys have them, and runs with
     // prepared keys and without agree to the bit. bench: additive/b64_m1_n100_u256 beside additive_rational.
     for (const bool factored : {true, false}) {
+      if (!factored && tier_option(plan.options) != nullptr) continue;
       const std::string path = factored ? "additive/factored" : "additive/rational";
       if (!plan.options.attention_weights) all.push_back({path, Pooling::kFused, factored});
       all.push_back({path + "-materialised", Pooling::kMaterialised, factored});
@@ -118,6 +125,22 @@ const Candidate* find_path(const std::vector<Candidate>& all, const std::string&
   return place == all.end() ? nullptr : &*place;
 }
 
+// What the path's name must be one of, before the names.
+std::string expected_paths(const PlanImpl& plan) {
+  std::string text = plan.options.attention_weights ? "that returns attention_weights" : "";
+  const char* option = plan.layer->score == Score::kAdditive ? tier_option(plan.options) : nullptr;
+  if (option != nullptr) {
+    text += std::string(text.empty() ? "that" : " and") + " has tiers, since " + option + " is set";
+  }
+  return text.empty() ? "of" : text;
+}
+
+// Whether the path has the tiles that the caller asks for.
+bool has_asked_tiles(const PlanImpl& plan, const Candidate& candidate) {
+  return (plan.options.tile_queries == 0 || plan.has_tile_queries(candidate.pooling)) &&
+         (plan.options.tile_keys == 0 || plan.has_tile_keys(candidate.pooling));
+}
+
 // What was asked for, else what a profile has for exactly this problem, else what the rules say.
 void choose_path(PlanImpl& plan) {
   const PlanOptions& options = plan.options;
@@ -133,20 +156,21 @@ void choose_path(PlanImpl& plan) {
   std::string why = why_first(plan, *chosen);
   const ProfileEntry* measured =
       options.profile == nullptr || !options.path.empty() ? nullptr : options.profile->find(problem_text(plan));
+  const Candidate* of_profile = measured == nullptr ? nullptr : find_path(all, measured->path);
   if (!options.path.empty()) {
     chosen = find_path(all, options.path);
     if (chosen == nullptr) {
-      fail("path is \"", options.path, "\", expected one ",
-           options.attention_weights ? "that returns attention_weights: " : "of: ", names);
+      fail("path is \"", options.path, "\", expected one ", expected_paths(plan), ": ", names);
     }
     why = "asked for";
-  } else if (measured != nullptr && find_path(all, measured->path) != nullptr) {
-    chosen = find_path(all, measured->path);
+  } else if (of_profile != nullptr && has_asked_tiles(plan, *of_profile)) {
+    chosen = of_profile;
     if (options.tile_queries == 0) plan.wanted_tile_queries = to_size(measured->tile_queries);
     if (options.tile_keys == 0) plan.wanted_tile_keys = to_size(measured->tile_keys);
     why = "by the profile, " + microseconds_text(measured->microseconds) + " us when tuned";
   } else if (measured != nullptr) {
-    why += "; the profile's " + measured->path + " is not among the candidates";
+    why += "; the profile's " + measured->path +
+           (of_profile == nullptr ? " is not among the candidates" : " does not have the tiles asked for");
   }
   plan.path = chosen->path;
   plan.pooling = chosen->pooling;
@@ -365,9 +389,7 @@ void choose_split(PlanImpl& plan) {
 
 void check_tier_options(const PlanImpl& plan) {
   if (plan.factored) return;
-  const char* option = plan.options.count_tiers                         ? "count_tiers"
-                       : plan.options.score_tier != ScoreTier::kByRange ? "score_tier"
-                                                                        : nullptr;
+  const char* option = tier_option(plan.options);
   if (option != nullptr) fail(option, " is set, expected path additive/factored, which has tiers; path is ", plan.path);
 }
 

@@ -53,8 +53,10 @@ MadeUpProblem::MadeUpProblem(const PlanImpl& plan, std::uint64_t seed)
   queries_ = normal_rows(random, s.batch, s.num_queries, heads_ * s.query_size);
   keys_ = normal_rows(random, s.batch, s.num_keys, kv_heads_ * s.key_size);
   values_ = normal_rows(random, s.batch, s.num_keys, kv_heads_ * s.value_size);
-  const bool per_query = plan.options.valid_lens == ValidLens::kPerQuery;
-  if (per_query || plan.options.valid_lens == ValidLens::kPerBatch) {
+  const ValidLens lens = plan.options.valid_lens;
+  // Plans that skip queries want lengths per entry.
+  const bool per_query = lens == ValidLens::kPerQuery && plan.options.padding != Padding::kSkipQueries;
+  if (lens == ValidLens::kPerQuery || lens == ValidLens::kPerBatch) {
     lens_.sizes = {s.batch};
     if (per_query) lens_.sizes.push_back(s.num_queries);
     lens_.data.resize(static_cast<std::size_t>(s.batch * (per_query ? s.num_queries : 1)));

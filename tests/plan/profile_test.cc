@@ -221,6 +221,52 @@ TEST_CASE("profile: a path that does not fit is passed over, and the plan says s
         "");
 }
 
+TEST_CASE("profile: a path without what the options ask for is passed over, and the plan says so") {
+  const std::vector<float> ones(64, 1.0f);
+  const TensorView<const float> W(ones.data(), {8, 8});
+  const AdditiveAttention additive(AdditiveParameters{.W_q = W, .W_k = W, .w_v = {ones.data(), {8}}});
+  const Shape shape{.num_queries = 2, .num_keys = 8};
+  const Profile rational = profile_of(problem_of(additive, shape), "additive/rational");
+  for (const bool counts : {true, false}) {
+    PlanOptions options{.profile = &rational};
+    CHECK(additive.plan(shape, options).path() == "additive/rational");
+    options.count_tiers = counts;
+    options.score_tier = counts ? ScoreTier::kByRange : ScoreTier::kOne;
+    const Plan plan = additive.plan(shape, options);
+    CHECK(plan.path() == "additive/factored");
+    CHECK(missing_parts(plan_line(plan, "path"), {"the profile's additive/rational is not among the candidates"}) ==
+          "");
+  }
+
+  const DotAttention dot;
+  const Shape few{.num_queries = 16, .num_keys = 300, .query_size = 16};
+  const std::string problem = problem_of(dot, few);
+  const Profile decode = profile_of(problem, "dot/decode"), lanes = profile_of(problem, "dot/lanes"),
+                materialised = profile_of(problem, "dot/materialised", 24);
+  REQUIRE(dot.plan(few).path() != "dot/decode");
+  CHECK(dot.plan(few, {.profile = &decode}).path() == "dot/decode");
+  const auto passed_over = [&](const Profile& profile, PlanOptions options) {
+    const Plan by_rules = dot.plan(few, options);
+    options.profile = &profile;
+    const Plan plan = dot.plan(few, options);
+    CHECK(plan.path() == by_rules.path());
+    CHECK(plan_line(plan, "tiles") == plan_line(by_rules, "tiles"));
+    const std::string said = "the profile's " + profile.entries().at(0).path + " does not have the tiles asked for";
+    CHECK(missing_parts(plan_line(plan, "path"), {said}) == "");
+  };
+  passed_over(decode, {.tile_keys = 128});
+  passed_over(materialised, {.tile_keys = 128});
+  CHECK(dot.plan(few, {.tile_keys = 256, .profile = &lanes}).path() == "dot/lanes");
+  // Tiles of queries, which the rules' choice has.
+  const Shape more{.num_queries = 60, .num_keys = 300, .query_size = 16};
+  PlanOptions options{.valid_lens = ValidLens::kPerQuery};
+  const Profile lanes_of_more = profile_of(problem_of(dot, more, options), "dot/lanes");
+  options.profile = &lanes_of_more;
+  CHECK(dot.plan(more, options).path() == "dot/lanes");
+  options.tile_queries = 24;
+  CHECK(dot.plan(more, options).path() == "dot/fused");
+}
+
 TEST_CASE("profile: a plan does not need it once it is made") {
   const DotAttention dot;
   const std::string problem = problem_of(dot, kShape);

@@ -164,6 +164,32 @@ TEST_CASE("tune: options: a forced path restricts, forced tiles are an error, a 
   CHECK(again.candidates.size() >= one.candidates.size());
 }
 
+TEST_CASE("tune: options that one path alone follows leave the others out") {
+  for (const Layer layer : {Layer::kAdditive, Layer::kMultiHeadAdditive}) {
+    const LayerCase c({.layer = layer});
+    for (const bool weights : {false, true}) {
+      for (const bool counts : {true, false}) {
+        const PlanOptions options{.attention_weights = weights,
+                                  .score_tier = counts ? ScoreTier::kByRange : ScoreTier::kRational,
+                                  .count_tiers = counts};
+        const Tuned tuned = Planner::tune(c.attention, c.shape, options, kQuick);
+        for (const TunedCandidate& candidate : tuned.candidates) CHECK(candidate.path.starts_with("additive/factored"));
+        for (const std::string& path : tuned.plan.candidates()) CHECK(path.starts_with("additive/factored"));
+      }
+    }
+  }
+}
+
+TEST_CASE("tune: lengths per query where queries are skipped, of which every run is given one per entry") {
+  for (const Layer layer : kAllLayers) {
+    const LayerCase c({.layer = layer});
+    const PlanOptions options{.valid_lens = ValidLens::kPerQuery, .padding = Padding::kSkipQueries};
+    const Tuned tuned = Planner::tune(c.attention, c.shape, options, {.seconds = 0, .tiles = false});
+    CHECK(!tuned.candidates.empty());
+    CHECK(Planner::measure(tuned.plan, kQuick) > 0);
+  }
+}
+
 TEST_CASE("tune: threads, an executor of the caller's, prepared keys, lengths, masks and empty problems") {
   const LayerCase c({.layer = Layer::kDotHeads, .num_queries = 5, .num_keys = 70});
   ThreadPool pool(2);
