@@ -1,7 +1,9 @@
 // From layer and shape to facts: every size filled in and checked, the maps that take part, the scale.
 #include "engine/plan/facts.h"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "engine/base/checked.h"
@@ -9,6 +11,10 @@
 
 namespace attend::detail {
 namespace {
+
+// Floats of a tensor: a pebibyte of them is more than any machine has, and far enough below 2^63 for the rest of
+// planning to multiply sizes by bytes, panels and tiles as it likes.
+constexpr std::int64_t kMostFloats = std::int64_t{1} << 48;
 
 void check_at_least(std::int64_t value, std::int64_t least, const char* name) {
   if (value < least) fail(name, " is ", value, ", expected at least ", least);
@@ -59,6 +65,42 @@ void resolve_shape(PlanImpl& plan) {
   }
 }
 
+struct NamedSize {
+  const char* name;
+  std::int64_t size;
+};
+
+// Whether a tensor of such sizes is one that a machine may have. Where there are none of something, one is counted.
+void check_fits(const char* what, std::initializer_list<NamedSize> sizes) {
+  std::int64_t floats = 1;
+  for (const NamedSize& each : sizes) {
+    const std::int64_t most = kMostFloats / floats;
+    if (each.size > most) {
+      fail(each.name, " is ", each.size, ", expected at most ", most, ": ", what, " would not fit in memory");
+    }
+    floats *= std::max<std::int64_t>(each.size, 1);
+  }
+}
+
+// What a run reads and writes, and what lies between. Not the keys of the whole batch: entries may share them.
+void check_tensors_fit(const PlanImpl& plan) {
+  const Shape& shape = plan.shape;
+  const NamedSize batch{"batch", shape.batch}, queries{"num_queries", shape.num_queries},
+      keys{"num_keys", shape.num_keys}, heads{"num_heads", shape.num_heads},
+      kv_heads{"num_kv_heads", shape.num_kv_heads};
+  check_fits("queries", {{"query_size", shape.query_size}, heads, queries, batch});
+  check_fits("keys", {{"key_size", shape.key_size}, kv_heads, keys});
+  check_fits("values", {{"value_size", shape.value_size}, kv_heads, keys});
+  // Per head, of which a multi-head layer has its own.
+  const NamedSize pooled_heads{"num_heads", plan.num_heads}, seen_heads{"num_kv_heads", plan.num_kv_heads};
+  const NamedSize score{"the size of a head", plan.score_size}, value{"the size of a head", plan.head_value_size};
+  check_fits("queries", {score, pooled_heads, queries, batch});
+  check_fits("keys", {score, seen_heads, keys});
+  check_fits("values", {value, seen_heads, keys});
+  check_fits("output", {value, pooled_heads, queries, batch});
+  check_fits("output", {{"output_size", plan.context_size}, queries, batch});
+}
+
 // Bilinear: q^T W k is (W^T q) . k or q . (W k). Project whichever side makes projection and scores cheaper together.
 void choose_bilinear_side(PlanImpl& plan) {
   const auto m = static_cast<double>(plan.shape.num_queries), n = static_cast<double>(plan.shape.num_keys);
@@ -87,7 +129,6 @@ void establish_facts(PlanImpl& plan) {
                                                : layer.num_heads;
   plan.head_value_size = layer.head_value_size != 0 ? layer.head_value_size : plan.shape.value_size;
   plan.context_size = layer.output_size != 0 ? layer.output_size : plan.head_value_size;
-  plan.output_size = plan.context_size + (plan.options.concat_queries ? plan.shape.query_size : 0);
   plan.score_size = layer.score_size != 0 ? layer.score_size : plan.shape.query_size;
   plan.query_map = layer.query.get();
   plan.key_map = layer.key.get();
@@ -95,6 +136,8 @@ void establish_facts(PlanImpl& plan) {
   plan.output_map = layer.output.get();
   plan.reasons.push_back({"layer", std::string(layer.name) + ": " + layer.parameters});
   if (layer.either_side) choose_bilinear_side(plan);
+  check_tensors_fit(plan);
+  plan.output_size = plan.context_size + (plan.options.concat_queries ? plan.shape.query_size : 0);
   switch (layer.score) {
     case Score::kDot:
       plan.scale = layer.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(plan.score_size))));

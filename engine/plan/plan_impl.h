@@ -136,8 +136,8 @@ struct PlanImpl {
   bool reads_rows() const { return reads_rows(pooling); }
   // Query heads per key-value head.
   std::int64_t group_heads() const { return num_heads / num_kv_heads; }
-  // Of the queries, keys, values and output that such a run pools, valid or not. By double: shapes are not checked for
-  // what fits in memory yet.
+  // Of the queries, keys, values and output that such a run pools, valid or not. By double: keys of the whole batch are
+  // not checked for what fits in memory yet.
   std::size_t num_bytes(std::int64_t batch, std::int64_t num_queries, std::int64_t num_keys) const {
     const auto number = [](std::int64_t n) { return static_cast<double>(n); };
     const double rows = number(num_heads) * number(num_queries) + number(num_kv_heads) * number(num_keys);
