@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -65,7 +66,12 @@ bool is_reference(const dnnl::matmul::primitive_desc& descriptor) {
 struct CallSlot {
   std::vector<memory> sources, destinations;  // one per row count
   memory scratchpad;
+  std::atomic<bool> is_taken{false};
+  CallSlot* next = nullptr;  // fixed once others see this one
 };
+
+// Calls that planning makes slots for, at most: some 10 KB each.
+constexpr int kMostPrepared = 256;
 
 // A primitive for one row count.
 struct RowsPrimitive {
@@ -86,12 +92,14 @@ struct DnnlProduct::Impl {
   std::vector<std::size_t> counts;        // their rows
   std::size_t staged_rows = 0;            // the most that are staged at a time
 
-  // Free slots. A call takes one by an atomic exchange and puts it back; when all are in use it makes another.
-  static constexpr std::size_t kSlots = 32;
-  mutable std::array<std::atomic<CallSlot*>, kSlots> free_slots{};
+  // All slots, the youngest first; a list that only grows, so that it is read without locks. A call takes one that is
+  // free and puts it back; where there is none it adds another.
+  mutable std::atomic<CallSlot*> slots{nullptr};
+  // Free slots that no call is on its way to: a call that counts one off finds one, whatever others do meanwhile.
+  mutable std::atomic<int> num_free{0};
 
   ~Impl() {
-    for (auto& place : free_slots) delete place.load();
+    for (CallSlot* slot = slots.load(); slot != nullptr;) delete std::exchange(slot, slot->next);
   }
 
   // Scratch: rows gathered, their results, oneDNN's own.
@@ -102,9 +110,10 @@ struct DnnlProduct::Impl {
                       CallSlot& slot) const;
   void make_primitives(const memory::desc& packed_or_any, const char* name);
   bool execute(std::size_t index, const float* source, float* destination, std::byte* scratch, CallSlot& slot) const;
-  std::unique_ptr<CallSlot> take_slot() const;
-  void put_back(std::unique_ptr<CallSlot> slot) const;
   std::unique_ptr<CallSlot> make_slot() const;
+  CallSlot* add_slot(bool is_taken) const;
+  CallSlot* take_slot() const noexcept;
+  void put_back(CallSlot& slot) const noexcept;
   void keep_row_independent(const char* name);
 };
 
@@ -119,22 +128,35 @@ std::unique_ptr<CallSlot> DnnlProduct::Impl::make_slot() const {
   return slot;
 }
 
-std::unique_ptr<CallSlot> DnnlProduct::Impl::take_slot() const {
-  for (auto& place : free_slots) {
-    if (place.load(std::memory_order_relaxed) == nullptr) continue;
-    if (CallSlot* slot = place.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<CallSlot>(slot);
+CallSlot* DnnlProduct::Impl::add_slot(bool is_taken) const {
+  CallSlot* slot = make_slot().release();
+  slot->is_taken.store(is_taken, std::memory_order_relaxed);
+  slot->next = slots.load(std::memory_order_relaxed);
+  while (!slots.compare_exchange_weak(slot->next, slot, std::memory_order_release, std::memory_order_relaxed)) {
   }
-  return make_slot();
+  if (!is_taken) num_free.fetch_add(1, std::memory_order_release);
+  return slot;
 }
 
-void DnnlProduct::Impl::put_back(std::unique_ptr<CallSlot> slot) const {
-  for (auto& place : free_slots) {
-    CallSlot* expected = nullptr;
-    if (place.compare_exchange_strong(expected, slot.get(), std::memory_order_release, std::memory_order_relaxed)) {
-      static_cast<void>(slot.release());
-      return;
-    }
+// Null if another one cannot be made: the caller is a task, which must not throw.
+CallSlot* DnnlProduct::Impl::take_slot() const noexcept try {
+  int free = num_free.load(std::memory_order_relaxed);
+  while (free > 0 &&
+         !num_free.compare_exchange_weak(free, free - 1, std::memory_order_acquire, std::memory_order_relaxed)) {
   }
+  if (free == 0) return add_slot(true);
+  for (CallSlot* slot = nullptr;; slot = slot->next) {
+    if (slot == nullptr) slot = slots.load(std::memory_order_acquire);
+    if (slot->is_taken.load(std::memory_order_relaxed)) continue;
+    if (!slot->is_taken.exchange(true, std::memory_order_acquire)) return slot;
+  }
+} catch (const std::exception&) {  // std::bad_alloc, dnnl::error
+  return nullptr;
+}
+
+void DnnlProduct::Impl::put_back(CallSlot& slot) const noexcept {
+  slot.is_taken.store(false, std::memory_order_release);
+  num_free.fetch_add(1, std::memory_order_release);
 }
 
 void DnnlProduct::Impl::make_primitives(const memory::desc& any, const char* name) {
@@ -256,11 +278,13 @@ std::string DnnlProduct::implementation() const { return impl_->implementation; 
 std::size_t DnnlProduct::scratch_bytes() const noexcept { return impl_->staging_bytes() + impl_->scratch_bytes; }
 
 void DnnlProduct::prepare_for(int num_calls) const {
-  // All that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.
-  std::vector<std::unique_ptr<CallSlot>> slots;
-  slots.reserve(static_cast<std::size_t>(num_calls));
-  for (int i = 0; i < num_calls; ++i) slots.push_back(impl_->take_slot());
-  for (std::unique_ptr<CallSlot>& slot : slots) impl_->put_back(std::move(slot));
+  // Those that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.
+  const int wanted = std::min(num_calls, kMostPrepared);
+  try {
+    while (impl_->num_free.load(std::memory_order_relaxed) < wanted) impl_->add_slot(false);
+  } catch (const dnnl::error& error) {
+    fail("a map of ", impl_->in_size, " to ", impl_->out_size, " elements: oneDNN failed: ", error.what());
+  }
 }
 
 bool DnnlProduct::Impl::execute(std::size_t index, const float* source, float* destination, std::byte* scratch,
@@ -311,8 +335,8 @@ bool DnnlProduct::multiply(const kernels::LinearRowsKernels& /*kernels*/, const 
   auto* staged = reinterpret_cast<float*>(scratch + impl_->sources_bytes());
   std::byte* own_scratch = scratch + impl_->staging_bytes();
   [[maybe_unused]] const OneThreadScope one_thread(impl_->asks_for_threads);
-  std::unique_ptr<CallSlot> slot = impl_->take_slot();
-  bool ok = true;
+  CallSlot* slot = impl_->take_slot();
+  bool ok = slot != nullptr;
   for (std::size_t done = 0; ok && done < num_rows;) {
     const float* const* x = rows + done;
     float* const* y = results + done;
@@ -334,7 +358,7 @@ bool DnnlProduct::multiply(const kernels::LinearRowsKernels& /*kernels*/, const 
     for (std::size_t r = 0; ok && !in_place && r < count; ++r) std::copy_n(staged + r * out, out, y[r]);
     done += count;
   }
-  impl_->put_back(std::move(slot));
+  if (slot != nullptr) impl_->put_back(*slot);
   return ok;
 }
 

@@ -43,8 +43,11 @@ class DnnlProduct final : public Product {
   // "oneDNN 2.6.3 brg:avx512_core, 256/128/64/48/16/4/1 rows".
   std::string implementation() const override;
   std::size_t scratch_bytes() const noexcept override;
+  // For up to 256 calls. Where more are in flight at the same time, those of two plans for instance, each makes what it
+  // needs and leaves it to later calls.
   void prepare_for(int num_calls) const override;
-  // Allocates nothing itself; oneDNN's execute makes some small allocations of its own.
+  // Allocates nothing itself but for that; oneDNN's execute makes some small allocations of its own. False also where
+  // there is no memory for it.
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
                               float* const* results, std::size_t num_rows, std::byte* scratch) const override;
 

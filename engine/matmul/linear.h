@@ -44,12 +44,13 @@ class Linear {
   // Bytes of scratch a multiply needs, aligned to 64.
   std::size_t scratch_bytes() const noexcept { return product_->scratch_bytes(); }
 
-  // Makes what num_calls multiplies at the same time need, so that they allocate nothing. Called when planning.
+  // Makes what num_calls multiplies at the same time need, so that they allocate nothing (oneDNN: up to 256 of them).
+  // Called when planning.
   void prepare_for(int num_calls) const { product_->prepare_for(num_calls); }
 
   // results[r] (out) = W rows[r] (in) + b. Rows may lie anywhere, also in one place; results overlap nothing. kernels:
-  // of the plan's target. Allocates nothing itself; oneDNN's execute makes some small allocations of its own. False if
-  // oneDNN reports a failure.
+  // of the plan's target. Allocates nothing itself, once prepared; oneDNN's execute makes some small allocations of its
+  // own. False if oneDNN reports a failure or there is no memory; never throws.
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
                               float* const* results, std::size_t num_rows, std::byte* scratch) const {
     return product_->multiply(kernels, rows, results, num_rows, scratch);

@@ -175,7 +175,9 @@ class Plan {
   //     projections and an additive score add, each layer says (attend/layers.h).
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
   //     nothing itself (the executor may; oneDNN, which projections by weights of up to 768 KiB go through, makes some
-  //     small allocations of its own in every call), starts no threads. The same bits for every executor, number of
+  //     small allocations of its own in every call; where more such calls are in flight at the same time than a plan of
+  //     the layer has threads, or than 256, the first of them make memory that all later ones use), starts no threads.
+  //     The same bits for every executor, number of
   //     threads and batch composition.
   //   Errors: Error before any output changes, for every mismatch of shapes, strides, lengths or workspace size.
   void run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace, Executor& executor) const;

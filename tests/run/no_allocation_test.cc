@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <barrier>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -16,12 +17,16 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/kernels/linear_rows.h"
+#include "engine/matmul/linear.h"
+#include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/masks.h"
 #include "tests/support/prepared.h"
@@ -39,16 +44,23 @@ namespace {
 constinit std::atomic<bool> armed{false};
 constinit std::atomic<int> own_count{0};
 constinit std::atomic<int> onednn_count{0};
+// Whether operator new has no more memory for our own code on this thread.
+constinit thread_local bool exhausted = false;
+
+bool is_onednn(void* caller) noexcept {
+  Dl_info info{};
+  const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
+  return known &&
+         (std::strstr(info.dli_fname, "libdnnl") != nullptr || std::strstr(info.dli_fname, "libomp") != nullptr ||
+          std::strstr(info.dli_fname, "libgomp") != nullptr);
+}
 
 [[maybe_unused]] void count(void* caller) noexcept {
   if (!armed.load(std::memory_order_relaxed)) return;
-  Dl_info info{};
-  const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
-  const bool onednn =
-      known && (std::strstr(info.dli_fname, "libdnnl") != nullptr || std::strstr(info.dli_fname, "libomp") != nullptr ||
-                std::strstr(info.dli_fname, "libgomp") != nullptr);
-  (onednn ? onednn_count : own_count).fetch_add(1, std::memory_order_relaxed);
+  (is_onednn(caller) ? onednn_count : own_count).fetch_add(1, std::memory_order_relaxed);
 }
+
+[[maybe_unused]] bool is_refused(void* caller) noexcept { return exhausted && !is_onednn(caller); }
 
 struct Counts {
   int own, onednn;
@@ -111,11 +123,13 @@ int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
 #define ATTEND_NOINLINE __attribute__((noinline))
 ATTEND_NOINLINE void* operator new(std::size_t size) {
   count(__builtin_return_address(0));
+  if (is_refused(__builtin_return_address(0))) throw std::bad_alloc();
   if (void* memory = __libc_malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
 ATTEND_NOINLINE void* operator new[](std::size_t size) {
   count(__builtin_return_address(0));
+  if (is_refused(__builtin_return_address(0))) throw std::bad_alloc();
   if (void* memory = __libc_malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
@@ -243,6 +257,93 @@ TEST_CASE("prepare, append and runs on prepared keys allocate nothing, serial an
       }
     });
   }
+}
+
+namespace {
+
+// Rows of a map, and a place for their results.
+struct Call {
+  explicit Call(const matmul::Linear& linear)
+      : map(linear),
+        rows_kernels(kernels::linear_rows_kernels(targets_under_test().front().id())),
+        x(kRows * map.in_size(), 0.5f),
+        y(kRows * map.out_size()),
+        scratch(map.scratch_bytes()) {
+    for (std::size_t r = 0; r < kRows; ++r) {
+      rows.push_back(x.data() + r * map.in_size());
+      results.push_back(y.data() + r * map.out_size());
+    }
+  }
+  bool multiply() { return map.multiply(rows_kernels, rows.data(), results.data(), kRows, scratch.data()); }
+
+  static constexpr std::size_t kRows = 70;
+  const matmul::Linear& map;
+  kernels::LinearRowsKernels rows_kernels;
+  std::vector<float> x, y;
+  std::vector<const float*> rows;
+  std::vector<float*> results;
+  Workspace scratch;
+};
+
+}  // namespace
+
+TEST_CASE("what a plan's calls of oneDNN need is kept for the next plan, and has a limit" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  const Tensor W = Random(123).normal({24, 16});
+  const matmul::Linear map(W.view(), {}, "W");
+  for (const int calls : {1, 33, 100, 256}) {
+    map.prepare_for(calls);
+    const Counts again = allocations_of([&] { map.prepare_for(calls); });
+    CHECK(again.own + again.onednn == 0);
+  }
+  const Counts more = allocations_of([&] { map.prepare_for(20000); });
+  CHECK(more.own + more.onednn == 0);
+}
+
+TEST_CASE("as many calls of a map as were prepared allocate nothing, however the threads meet" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  constexpr int kCalls = 40;
+  const Tensor W = Random(124).normal({200, 160});
+  const matmul::Linear map(W.view(), {}, "W");
+  map.prepare_for(kCalls);
+  std::vector<Call> calls;
+  for (int i = 0; i < kCalls; ++i) calls.emplace_back(map);
+  std::atomic<int> failures{0};
+  std::barrier together(kCalls + 1);
+  std::vector<std::jthread> threads;
+  for (Call& call : calls) {
+    threads.emplace_back([&] {
+      together.arrive_and_wait();
+      for (int repeat = 0; repeat < 20; ++repeat) failures += call.multiply() ? 0 : 1;
+      together.arrive_and_wait();
+    });
+  }
+  const Counts counts = allocations_of([&] {
+    together.arrive_and_wait();
+    together.arrive_and_wait();
+  });
+  CHECK(counts.own == 0);
+  CHECK(failures == 0);
+}
+
+TEST_CASE("a multiply that finds no memory says so, since a task must not throw, and the next one may find some" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  const Tensor W = Random(125).normal({24, 16});
+  const matmul::Linear map(W.view(), {}, "W");
+  Call unprepared(map), later(map);
+  bool done = true, threw = false;
+  exhausted = true;
+  try {
+    done = unprepared.multiply();
+  } catch (...) {
+    threw = true;
+  }
+  exhausted = false;
+  CHECK(!threw);
+  CHECK(done == map.implementation().starts_with("own kernel"));
+  CHECK(later.multiply());
+  CHECK(unprepared.multiply());
+  CHECK(same_bits(unprepared.y, later.y));
 }
 
 TEST_CASE("masked_softmax and sequence_mask allocate nothing" * doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
