@@ -5,6 +5,8 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -251,6 +253,28 @@ TEST_CASE("contract 11: a plan outlives its layer and the parameters the layer w
     const LayerCase c({.layer = kAllLayers[i], .seed = 29});
     CHECK(same_bits(expected[i], run_plan(plans[i], c.inputs())));
   }
+}
+
+TEST_CASE("contract 11: plans and layers that were moved from are what they were") {
+  static_assert(std::is_nothrow_move_constructible_v<Plan> && std::is_nothrow_move_assignable_v<Plan>);
+  static_assert(std::is_nothrow_move_constructible_v<DotAttention>);
+  for (const Layer layer : kAllLayers) {
+    LayerCase c({.layer = layer, .seed = 30});
+    const RunResult expected = run_plan(c.attention.plan(c.shape), c.inputs());
+    const Attention moved_layer = std::move(c.attention);
+    CHECK(c.attention.name() == moved_layer.name());
+    Plan plan = c.attention.plan(c.shape);
+    Plan moved_plan = std::move(plan);
+    CHECK(plan.workspace_bytes() == moved_plan.workspace_bytes());
+    CHECK(plan.explain() == moved_plan.explain());
+    CHECK(same_bits(expected, run_plan(plan, c.inputs())));
+    plan = std::move(moved_plan);
+    CHECK(same_bits(expected, run_plan(moved_plan, c.inputs())));
+    CHECK(same_bits(expected, run_plan(moved_layer.plan(c.shape), c.inputs())));
+  }
+  DotAttention dot;
+  const DotAttention moved(std::move(dot));
+  CHECK(dot.plan({.query_size = 4}).path() == moved.plan({.query_size = 4}).path());
 }
 
 TEST_CASE("contract 12: dropout is the identity, and the header says so") {

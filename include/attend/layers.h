@@ -97,6 +97,10 @@ struct LayerImpl;
 // What all layers can do. Build one of the layers below, or let choose() pick from the parameters.
 class Attention {
  public:
+  // A move is a copy too: what was moved from is still a layer.
+  Attention(const Attention&) noexcept = default;
+  Attention& operator=(const Attention&) noexcept = default;
+
   // Checks the shape against the parameters, chooses path, tiles and workspace, and says why in Plan::explain().
   //   Thread-safety: thread-safe; allocates.
   //   Errors: Error naming the size or option, what it was and what was expected.

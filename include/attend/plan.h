@@ -156,6 +156,9 @@ struct PlanImpl;
 class Plan {
  public:
   explicit Plan(std::shared_ptr<const detail::PlanImpl> impl) : impl_(std::move(impl)) {}
+  // A move is a copy too: what was moved from is still a plan.
+  Plan(const Plan&) noexcept = default;
+  Plan& operator=(const Plan&) noexcept = default;
 
   // Computes output = softmax(score(queries, keys)) values, row by row over each row's valid keys.
   //   Shapes: as in Inputs and Outputs; each of B, M, N at most what was planned for.
