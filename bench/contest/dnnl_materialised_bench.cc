@@ -88,19 +88,7 @@ void dot_materialised(benchmark::State& state, const Problem& problem) {
 }  // namespace
 
 void register_dnnl_materialised_benchmarks() {
-  struct Case {
-    const char* name;
-    DotCase problem;
-  };
-  const Case cases[] = {{"b1_h12_m512_n512_d64", {1, 12, 12, 512, 512, 64}},
-                        {"b1_h32_kv8_m2048_n2048_d128_causal", {1, 32, 8, 2048, 2048, 128, Causal::kBottomRight}},
-                        {"b1_h32_kv8_m2048_n2048_d128", {1, 32, 8, 2048, 2048, 128}},
-                        {"b8_h12_m512_n512_d64_lens", {8, 12, 12, 512, 512, 64, Causal::kNone, kLensB8N512}},
-                        {"b64_h8_m32_n32_d64", {64, 8, 8, 32, 32, 64}},
-                        {"b4_h8_m16_n1024_d64", {4, 8, 8, 16, 1024, 64}},
-                        {"b1_h32_kv8_m1_n4096_d128", {1, 32, 8, 1, 4096, 128}},
-                        {"b8_h32_kv8_m1_n1024_d128", {8, 32, 8, 1, 1024, 128}}};
-  for (const Case& c : cases) {
+  for (const NamedDotCase& c : kDotCases) {
     const auto problem = std::make_shared<Lazy<Problem>>();
     register_case(std::string("dot_materialised/") + c.name, "oneDNN", [problem, c](benchmark::State& state) {
       dot_materialised(state, problem->get([&] { return dot_problem(c.problem); }));

@@ -17,27 +17,14 @@
 namespace attend::bench {
 namespace {
 
-// The lengths that other libraries are measured with on the same cases; kLensB8N512 too (bench/problem.h).
+// The lengths that other libraries are measured with on the same cases, as those of kDotCases.
 const std::vector<std::int32_t> kLensB8S128 = {128, 90, 17, 64, 121, 33, 105, 71};
 const std::vector<std::int32_t> kLensB1S512 = {387};
 const std::vector<std::int32_t> kLensB32S32 = {32, 7,  19, 25, 3,  30, 14, 22, 9,  28, 17, 11, 31, 5,  24, 13,
                                                20, 27, 2,  16, 29, 8,  23, 12, 18, 26, 6,  21, 10, 15, 4,  1};
 
 void register_dot() {
-  struct Case {
-    const char* name;
-    DotCase problem;
-  };
-  // {batch, heads, kv_heads, m, n, d}
-  const Case cases[] = {{"b1_h12_m512_n512_d64", {1, 12, 12, 512, 512, 64}},
-                        {"b1_h32_kv8_m2048_n2048_d128_causal", {1, 32, 8, 2048, 2048, 128, Causal::kBottomRight}},
-                        {"b1_h32_kv8_m2048_n2048_d128", {1, 32, 8, 2048, 2048, 128}},
-                        {"b8_h12_m512_n512_d64_lens", {8, 12, 12, 512, 512, 64, Causal::kNone, kLensB8N512}},
-                        {"b64_h8_m32_n32_d64", {64, 8, 8, 32, 32, 64}},
-                        {"b4_h8_m16_n1024_d64", {4, 8, 8, 16, 1024, 64}},
-                        {"b1_h32_kv8_m1_n4096_d128", {1, 32, 8, 1, 4096, 128}},
-                        {"b8_h32_kv8_m1_n1024_d128", {8, 32, 8, 1, 1024, 128}}};
-  for (const Case& c : cases) {
+  for (const NamedDotCase& c : kDotCases) {
     const std::string name = std::string("dot/") + c.name;
     const SharedProblem problem = shared_problem([c] { return dot_problem(c.problem); });
     const Count count = c.problem.m == 1 ? count_decode : count_dot;
