@@ -1,6 +1,6 @@
 // masked_softmax_rows/r64_n1024: 64 rows of 1024 scores, 256 KiB in and as much out: L2.
 // masked_softmax_rows/r4096_n128 and n1024: 2 and 16 MiB in and as much out, half of it padding with _lens. The next
-// row's scores and output are prefetched ahead; with _breaks only scores that do not go on from the row before; with
+// row's scores and output are prefetched; with _breaks only scores that do not go on from the row before; with
 // _lines scores and output 8 KiB ahead, _lines_l2 into L2. per_element: time / valid scores, all three passes.
 #include "engine/kernels/masked_softmax.h"
 

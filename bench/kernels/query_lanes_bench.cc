@@ -102,15 +102,15 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
         const bool is_last = first + c.step >= c.keys;
         const std::size_t next = is_last ? (item + 1) % (batches * heads) : item;
         const std::size_t next_row = is_last ? 0 : first + c.step;
-        const auto rows_ahead = [&](const float* from, std::size_t per_batch, std::size_t begin, std::size_t n) {
+        const auto rows_to_prefetch = [&](const float* from, std::size_t per_batch, std::size_t begin, std::size_t n) {
           return kernels::PrefetchRows{from + (next / heads * per_batch + begin) * c.row + next % heads * c.size,
                                        stride, n, c.size};
         };
         kernels::PrefetchRows ahead[] = {
-            rows_ahead(output.data(), c.queries, 0, is_last ? c.queries : 0),
-            rows_ahead(queries.data(), c.queries, 0, is_last ? c.queries : 0),
-            rows_ahead(keys.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row)),
-            rows_ahead(values.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row))};
+            rows_to_prefetch(output.data(), c.queries, 0, is_last ? c.queries : 0),
+            rows_to_prefetch(queries.data(), c.queries, 0, is_last ? c.queries : 0),
+            rows_to_prefetch(keys.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row)),
+            rows_to_prefetch(values.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row))};
         kernels.step({.queries = packed.data(),
                       .num_lanes = L,
                       .num_used = c.queries,

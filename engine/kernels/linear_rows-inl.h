@@ -38,7 +38,7 @@ static constexpr size_t kLinearRows = 6, kLinearVectors = 2;
 // This block, the next one and 128 rows of 768 inputs fit 1 MiB of L2. On a core with 2 MiB, two or four times as much
 // is within 1 %; with 1 MiB, twice as much costs 2 to 5 %.
 static constexpr size_t kWeightBlock = size_t{320} << 10;
-// Terms of the sum that weights are prefetched ahead of their use.
+// Terms of the sum that weights are prefetched.
 static constexpr size_t kTermsAhead = 8;
 // Floats of the next block of weights that are prefetched per term: a line in 8 terms. Prefetching each line 8 times is
 // faster than a branch or an inner loop (768 x 768: 96 % of the peak against 92 and 95; without, 95).

@@ -167,11 +167,11 @@ template <class D>
 HWY_INLINE float UnscaledSoftmax(D d, const float* input, size_t n, float* p, const NextRow& next) {
   using V = hn::Vec<D>;
   const float max = simd::HorizontalMax(d, RowMaxLanes(d, input, n));
-  constexpr float kInverse = 1.0f / kLog2E, kPlain = 0x1p20f;
+  constexpr float kInverse = 1.0f / kLog2E, kMillion = 0x1p20f;
   RowExponent exponent{Exponents::kClamped, kLog2E, 0.0f, 0.0f, max};
   // With FMA, log2(e) s - m is rounded once: what that may be wrong by grows with the distance from the maximum, as the
   // weight falls, and not with the score. Otherwise, and for scores of a million, the maximum is subtracted first.
-  if (simd::kScalesExactly && max > -kPlain && max < kPlain) {
+  if (simd::kScalesExactly && max > -kMillion && max < kMillion) {
     const hn::CappedTag<float, 1> one;
     const float m = hn::GetLane(hn::Round(hn::Set(one, max * kLog2E)));
     exponent = ExponentOfRow(kLog2E, kInverse, m);

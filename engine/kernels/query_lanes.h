@@ -59,7 +59,7 @@ struct LanesArgs {             // one step over some keys
   std::span<PrefetchRows> ahead = {};  // rows to prefetch meanwhile, a line per term of the product with keys,
   bool two_lines = false;              // or two while 16 keys are at work: 32 registers, one vector of queries
   // With 16 registers: values are kept side by side while the first queries meet them, for the others. Not wanted where
-  // they are far (Cpu::least_far_bytes) and nothing is prefetched ahead. No result changes.
+  // they are far (Cpu::least_far_bytes) and nothing is prefetched. No result changes.
   bool keep_values = true;
 };
 

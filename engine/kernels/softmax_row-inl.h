@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "engine/kernels/softmax_tile.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/math-inl.h"
 #include "engine/simd/tail-inl.h"
@@ -23,13 +24,12 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// log2(e): e^s = 2^(kLog2E s).
-static constexpr float kLog2E = 0x1.715476p+0f;
-
 // Online, m moves only when a tile's maximum exceeds it by more than this, so m is the maximum to within kMaxRise and
 // p_j may reach 2^12.5: nothing overflows, and o / l, as 2^(e - m) / l, does not depend on m. It saves most
 // multiplications of o by c, and most horizontal maxima: one comparison of lanes tells that nothing has risen so far.
 static constexpr float kMaxRise = 12.0f;
+// The largest exponent there is: where floats are 16 apart, m + kMaxRise is m + 16, and m does not rise to that.
+static constexpr float kMostExponent = 16.0f;
 
 // max_j s_j by lanes, -inf where a lane has no score; HorizontalMax of it is the maximum. NaN scores may be dropped or
 // win, as the target's Max does: the exponentials bring them back.
@@ -70,7 +70,7 @@ enum class Exponents {
 struct RowExponent {
   Exponents kind = Exponents::kDirect;
   float scale = 1.0f, offset = 0.0f, lowest = 0.0f;
-  float subtract = 0.0f;  // kClamped: p_j = 2^min(scale (s_j - subtract) + offset, kMaxRise)
+  float subtract = 0.0f;  // kClamped: p_j = 2^min(scale (s_j - subtract) + offset, kMostExponent)
 };
 
 HWY_INLINE RowExponent ExponentOfRow(float scale, float inverse_scale, float m) {
@@ -90,7 +90,7 @@ HWY_INLINE V Exponential(D d, V s, const RowExponent& row) {
     return simd::Exp2Scaled(d, s, hn::Set(d, row.scale), hn::Set(d, row.offset), hn::Set(d, row.lowest));
   } else {
     s = hn::MulAdd(hn::Sub(s, hn::Set(d, row.subtract)), hn::Set(d, row.scale), hn::Set(d, row.offset));
-    return simd::Exp2(d, simd::MinKeepNaN(d, s, hn::Set(d, kMaxRise)));
+    return simd::Exp2(d, simd::MinKeepNaN(d, s, hn::Set(d, kMostExponent)));
   }
 }
 
@@ -119,7 +119,7 @@ HWY_INLINE V FourExponentials(D d, const float* s, float* p, const RowExponent& 
 //
 // kPlain vectors, 8 or 4, are added to one, and that one to a compensated sum: 11 additions per 8 vectors, beside some
 // 80 operations for the powers, and the error does not depend on n (70000 equal terms on one lane would be wrong by
-// 1e-4 in a plain sum). With 4 it is 15 additions and a rounding less, which masked_softmax's 2e-7 needs: one weight
+// 1e-4 in a plain sum). With 4 it is 20 additions and a rounding less, which masked_softmax's 2e-7 needs: one weight
 // near 1 and small ones in the same lane came to 2.4e-7.
 //
 // What is left of a row goes by four, two and one and not in a loop, whose end is mispredicted where other loops came

@@ -15,6 +15,9 @@
 
 namespace attend::kernels {
 
+// log2(e): e^s = 2^(kLog2E s).
+inline constexpr float kLog2E = 0x1.715476p+0f;
+
 struct SoftmaxTileArgs {
   float* scores;                 // row r at scores + r * scores_stride: scores in, p out, in place
   std::ptrdiff_t scores_stride;  // elements, a multiple of the lanes; rows are aligned to a vector

@@ -220,7 +220,7 @@ void MultiplyTile(D d, const TileProductArgs& args) {
           inner = longest <= k ? 0 : std::min(most, longest - k);
           skip = skip || (inner == 0 && block.add);  // what is not added to is written
         }
-        if (args.ahead != nullptr) args.ahead->fetch(kRowsAheadPerStep);
+        if (args.ahead != nullptr) args.ahead->fetch(kPrefetchRowsPerStep);
         if (!skip) MultiplyStep(d, block, rows, columns - panel * width, a, inner, c, max_lanes);
         a += static_cast<std::ptrdiff_t>(rows) * args.a_stride;
         c += static_cast<std::ptrdiff_t>(rows) * args.c_stride;

@@ -31,14 +31,14 @@ struct TileProductArgs {
   // Row r at max_lanes + r * lanes, aligned: the largest of the row's columns n with n % lanes the lane, over all
   // columns that were computed, those that pad the last vector included. NaN may be dropped or win.
   float* max_lanes = nullptr;
-  PrefetchRows* ahead = nullptr;  // rows to prefetch meanwhile, kRowsAheadPerStep per step of rows
+  PrefetchRows* ahead = nullptr;  // rows to prefetch meanwhile, kPrefetchRowsPerStep per step of rows
 };
 
 inline constexpr std::size_t kRowsPerStep = 6;
 // One row per step came too late for most queries and outputs of a padded batch, which come from memory. On Zen 5,
 // AVX3, dot/b8_h12_m512_n512_d64_lens with 1, 2, 4 and 8: 18.0, 17.5, 17.3, 17.3 ms; dot/b1_h12_m512_n512_d64, whose
 // rows are in L3, is as fast with each.
-inline constexpr std::size_t kRowsAheadPerStep = 4;
+inline constexpr std::size_t kPrefetchRowsPerStep = 4;
 
 // Products over more than this many terms are summed in blocks of it, each from zero, and the blocks added in order.
 // The error of a sum of n terms whose roundings have nothing in common then grows like sqrt(kInnerBlock + n /

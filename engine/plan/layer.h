@@ -9,17 +9,17 @@
 #include <vector>
 
 #include "engine/base/message.h"
+#include "engine/kernels/softmax_tile.h"
 #include "engine/matmul/linear.h"
 
 namespace attend::detail {
 
 enum class Score { kDot, kGaussian, kAdditive };
 
-// Queries are multiplied by it where their scores are to be exponents of two.
-inline constexpr float kLog2E = 0x1.715476p+0f;
-inline bool is_scale(float scale) { return std::isfinite(scale * kLog2E); }
+// Queries are multiplied by scale log2(e) where their scores are to be exponents of two.
+inline bool is_scale(float scale) { return std::isfinite(scale * kernels::kLog2E); }
 inline void check_scale(float scale) {
-  if (!is_scale(scale)) fail("scale is ", scale, ", expected a finite number, times log2(e) too");
+  if (!is_scale(scale)) fail("scale is ", scale, ", expected a number that is finite, also when multiplied by log2(e)");
 }
 
 // Immutable once built; plans share it.

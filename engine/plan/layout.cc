@@ -79,10 +79,10 @@ void lay_out_lanes(PlanImpl& plan, Carver& worker) {
   layout.step_max = take_floats(worker, divide_up(keys, plan.tile_keys), lanes);
 }
 
-// Queries of all heads of an entry, as rows.
+// Queries of all heads of an item, as rows.
 void lay_out_decoding(PlanImpl& plan, Carver& worker) {
   WorkspaceLayout& layout = plan.layout;
-  const std::size_t rows = plan.group_queries * to_size(plan.num_kv_heads);
+  const std::size_t rows = plan.group_queries * divide_up(to_size(plan.num_kv_heads), plan.head_ranges);
   layout.packed_queries = take_floats(worker, rows, to_size(plan.score_size));
   layout.accumulators = take_floats(worker, rows, plan.padded_values);
   layout.row_max = take_floats(worker, rows, 1);

@@ -66,7 +66,9 @@ std::string one_line(std::string text) {
 std::string found(std::string_view text) {
   constexpr std::size_t kShown = 60;
   if (text.empty()) return ", found nothing";
-  return ", found \"" + one_line(std::string(text.substr(0, kShown))) + (text.size() > kShown ? "...\"" : "\"");
+  std::size_t shown = std::min(text.size(), kShown);  // and no part of a character of UTF-8
+  while (shown < text.size() && shown > 0 && (static_cast<unsigned char>(text[shown]) & 0xC0) == 0x80) --shown;
+  return ", found \"" + one_line(std::string(text.substr(0, shown))) + (shown < text.size() ? "...\"" : "\"");
 }
 std::string found_word(std::string_view rest) { return found(rest.substr(0, rest.find(' '))); }
 
@@ -96,8 +98,9 @@ std::string entry_fault(const ProfileEntry& entry) {
   }
   // NaN is not at least 0.
   if (entry.microseconds >= 0 && entry.microseconds <= kMostMicroseconds) return "";
-  return "microseconds is " + std::to_string(entry.microseconds) +
-         ", expected us=TIME, finite, not negative and at most 1e15";
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", entry.microseconds);
+  return std::string("microseconds is ") + text + ", expected us=TIME, finite, not negative and at most 1e15";
 }
 
 // Takes "name=number" from the front of rest. Returns what is wrong; empty: nothing.

@@ -224,8 +224,8 @@ void choose_sizes(PlanImpl& plan) {
   // Scores of a dot product are exponents of two where the softmax is online, those of an additive score become so.
   const bool additive = plan.layer->score == Score::kAdditive;
   const bool exponents = !additive && plan.pooling != Pooling::kMaterialised;
-  plan.query_scale = exponents ? plan.scale * kLog2E : plan.scale;
-  plan.score_scale = exponents ? 1.0f : kLog2E;
+  plan.query_scale = exponents ? plan.scale * kernels::kLog2E : plan.scale;
+  plan.score_scale = exponents ? 1.0f : kernels::kLog2E;
 }
 
 // Of the largest run that the plan is for.
@@ -339,7 +339,7 @@ void choose_projection(PlanImpl& plan) {
                                (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
 }
 
-// Into how many ranges of heads decoding cuts each of so many items, for the busiest thread to have less to do.
+// Into how many ranges of heads decoding cuts each of so many items, so that the busiest thread has less to do.
 std::size_t decode_head_ranges(const PlanImpl& plan, std::size_t items) {
   constexpr double kWorthIt = 0.9;  // rows in smaller pieces take longer to read
   const std::size_t keys = plan.chunk_keys == 0 ? to_size(plan.shape.num_keys) : plan.chunk_keys;

@@ -44,7 +44,7 @@ KeyRows check_keys(const PlanImpl& plan, const TensorView<const float>& keys, co
 // Keys and values as they were prepared, and the lengths that stand for all of them.
 void bind_prepared(const PlanImpl& plan, const Inputs& inputs, const PreparedView& prepared, Bound& bound) {
   if (prepared.plan != &plan) fail("prepared was made for another plan, expected this one or a copy of it");
-  if (prepared.batch == 0 && bound.batch > 0) fail("prepared holds nothing, expected keys from Plan::prepare");
+  if (prepared.batch == 0 && bound.batch > 0) fail("prepared holds nothing, expected keys that were prepared first");
   for (const auto& [view, name] : {std::pair{&inputs.keys, "keys"}, std::pair{&inputs.values, "values"}}) {
     if (!view->empty()) fail(name, " is ", to_string(view->sizes()), ", expected none beside prepared keys");
   }

@@ -38,7 +38,7 @@ struct MapJob {
 };
 
 // Maps rows first to first + count - 1 of the job's numbering. worker: this worker's part of the workspace. False if
-// oneDNN failed.
+// oneDNN failed or had no memory.
 [[nodiscard]] bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan,
                             std::byte* worker);
 // Block `block` of the job's blocks of block_rows.
@@ -52,7 +52,7 @@ std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers);
 // What a failure is reported as.
 [[noreturn]] void fail_product();
 
-// Several jobs' blocks as one parallel loop. Throws Error if oneDNN failed.
+// Several jobs' blocks as one parallel loop. Throws Error if oneDNN failed or had no memory.
 void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor);
 
 }  // namespace attend::detail

@@ -69,7 +69,7 @@ void Plan::add_keys(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& 
   const detail::BoundKeys keys = detail::bind_keys(*impl_, inputs);
   const std::int64_t before = append ? prepared.num_keys_ : 0, room = impl_->shape.num_keys - before;
   if (append && prepared.batch_ == 0 && keys.batch > 0)
-    fail("prepared holds nothing, expected keys from Plan::prepare");
+    fail("prepared holds nothing, expected keys that were prepared first");
   if (append && keys.batch != prepared.batch_) {
     fail("keys has ", keys.batch, " batch entries, expected ", prepared.batch_, ", those prepared");
   }

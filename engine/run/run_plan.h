@@ -18,7 +18,7 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const PreparedView* pr
               std::byte* workspace, Executor& executor);
 
 // Plan::prepare and Plan::append likewise: packs keys behind those that prepared.lens() counts, and counts them.
-// keys: bound before. Throws Error if oneDNN failed: `prepared` then holds nothing of use.
+// keys: bound before. Throws Error if oneDNN failed or had no memory: `prepared` then holds nothing of use.
 void prepare_keys(const PlanImpl& plan, const BoundKeys& keys, const PreparedView& prepared, std::byte* workspace,
                   Executor& executor);
 

@@ -34,6 +34,7 @@ Tensor normal_rows(Random& random, std::int64_t batch, std::int64_t rows, std::i
   const std::size_t count = checked_multiply(
       checked_multiply(static_cast<std::size_t>(batch), static_cast<std::size_t>(rows), "generated data"),
       static_cast<std::size_t>(columns), "generated data");
+  checked_multiply(count, sizeof(float), "generated data");
   Tensor tensor{{batch, rows, columns}, std::vector<float>(count)};
   for (float& x : tensor.data) x = random.normal();
   return tensor;
@@ -75,6 +76,7 @@ MadeUpProblem::MadeUpProblem(const PlanImpl& plan, std::uint64_t seed)
     for (const std::int64_t size : weights_.sizes) {
       count = checked_multiply(count, static_cast<std::size_t>(size), "generated data");
     }
+    checked_multiply(count, sizeof(float), "generated data");
     weights_.data.resize(count);
   }
 }

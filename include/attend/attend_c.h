@@ -44,9 +44,9 @@ extern "C" {
 
 typedef enum attend_status {
   ATTEND_OK = 0,
-  ATTEND_ERROR_INVALID = 1,        // an argument, or threads that the system does not start: attend::Error in C++
+  ATTEND_ERROR_INVALID = 1,        // an argument, or threads that the system cannot start: attend::Error in C++
   ATTEND_ERROR_OUT_OF_MEMORY = 2,  // std::bad_alloc in C++
-  ATTEND_ERROR_INTERNAL = 3        // anything else; none is known
+  ATTEND_ERROR_INTERNAL = 3        // anything else; no such case is known
 } attend_status;
 
 // One line that names the argument, what it was and what was expected. Written on failure only; always ends in a zero
@@ -76,7 +76,8 @@ typedef struct attend_tensor {
   int64_t strides[4];
 } attend_tensor;
 
-// The same for what is written, without repeating: zero strides are all or none, and rows do not overlap each other.
+// The same for what is written, without repetition: either all strides are zero (dense) or none is, and rows do not
+// overlap each other.
 typedef struct attend_output_tensor {
   float* data;
   int32_t rank;
@@ -118,8 +119,8 @@ typedef struct attend_multi_head_options {
 // The layers of <attend/layers.h>. *layer gets a new handle.
 //   parameters: num_parameters of them, in any order, with the names and shapes that the C++ layer recognises; names it
 //     does not know are ignored. They are copied and packed: nothing passed in is needed afterwards.
-//   Errors: also a missing, mis-shaped or twice named parameter, naming it; a scale that is not finite; a sigma that is
-//     not positive.
+//   Errors: also a missing, mis-shaped or twice named parameter, naming it; a scale that is not finite, or not
+//     when multiplied by log2(e); a sigma that is not positive, or whose 1 / sigma^2 is no such scale.
 
 // score(q, k) = w_v . tanh(W_q q + W_k k).
 //   W_q.weight (U, Dq), W_k.weight (U, Dk), w_v.weight (1, U) or (U); optional W_q.bias (U), W_k.bias (U).
@@ -279,7 +280,7 @@ void attend_workspace_destroy(attend_workspace* workspace);
 // The built-in pool. threads: how many work at once, the caller included; 0: as many as this process has CPUs.
 //   Starts threads - 1 threads, which sleep while there is nothing to do and end with the executor.
 //   Several runs may use it at once; their loops take turns.
-//   Errors: also a negative number, and more threads than the system starts.
+//   Errors: also a negative number, and more threads than the system can start.
 attend_status attend_executor_create(int32_t threads, attend_executor** executor, attend_error* error);
 
 // The caller's own parallel-for. Neither callback throws, jumps out or calls back into the executor.

@@ -138,7 +138,8 @@ class AdditiveAttention : public Attention {
 
 // score(q, k) = scale * q . k, scale = 1 / sqrt(D) by default.
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
-//   Errors: Error for a scale that is not finite. Planning: also for query and key sizes that are unequal or both 0.
+//   Errors: Error for a scale that is not finite, or not when multiplied by log2(e). Planning: also for query and key
+//     sizes that are unequal or both 0.
 //   Source: Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
 class DotAttention : public Attention {
  public:
@@ -150,7 +151,7 @@ class DotAttention : public Attention {
 //   Error bound: as Plan::run for the queries W^T q, or the keys W k, as projected; these are f32 products with f32
 //     accumulation and add their own rounding.
 //   Errors: Error naming W, what it was and what was expected, if it is missing, is no matrix or has a zero size; for a
-//     scale that is not finite.
+//     scale as in DotAttention.
 //   Source: Luong, Pham, Manning 2015 (arXiv:1508.04025), equation 8, "general".
 class BilinearAttention : public Attention {
  public:
@@ -164,8 +165,8 @@ class BilinearAttention : public Attention {
 //   first moved so that the first finite key lies at the origin, which bounds the rounding by max|score| however far
 //   from 0 the data lies. A key farther than 2^64 from it counts as infinitely far.
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
-//   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite, times
-//     log2(e). Planning: as DotAttention.
+//   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite, or not when multiplied
+//     by log2(e). Planning: as DotAttention.
 //   Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
 class GaussianAttention : public Attention {
  public:
@@ -180,8 +181,8 @@ class GaussianAttention : public Attention {
 //     with f32 accumulation and add their own rounding.
 //   Errors: Error naming the parameter or option, what it was and what was expected: for a parameter that is missing,
 //     mis-shaped or has a zero size; for num_heads that is less than 1 or no divisor of the rows of W_q and the columns
-//     of W_o; for num_kv_heads that is negative, no divisor of num_heads or not what W_k and W_v have; for a scale that
-//     is not finite. Scoring::kAdditive: also for a missing w_v, any scale, and num_kv_heads other than num_heads.
+//     of W_o; for num_kv_heads that is negative, no divisor of num_heads or not what W_k and W_v have; for a scale as
+//     in DotAttention. Scoring::kAdditive: also for a missing w_v, any scale, and num_kv_heads other than num_heads.
 //   Source: Vaswani et al. 2017, section 3.2.2.
 class MultiHeadAttention : public Attention {
  public:

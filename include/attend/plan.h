@@ -170,19 +170,19 @@ class Plan {
   //     or +inf in a score it sees makes that row NaN; a -inf score weighs 0 (all -inf: the row is 0). Keys and values
   //     that a row does not see do not influence it, and those that no row sees are never read, nor are queries that
   //     are skipped (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included,
-  //     overflow from 2^127 = 1.7e38 on, as do their queries times scale log2(e). Values may overflow from 2^115 / N on,
-  //     since weights may be 2^12.5 until they are divided by their sum.
+  //     overflow from 2^127 = 1.7e38 on, as do their queries times scale log2(e). Values may overflow from 2^112 / N
+  //     on, since weights may be 2^16 until they are divided by their sum.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact
   //     result for the queries and keys as projected; f32 throughout, sums over keys in blocks. Twelve times that where
   //     all terms of a sum are alike and so are their roundings: constant vectors, equal weights on equal values. What
   //     projections and an additive score add, each layer says (attend/layers.h).
-  //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Allocates nothing and locks
-  //     nothing itself (the executor may; oneDNN, which projections by weights of up to 768 KiB go through, makes some
-  //     small allocations of its own in every call; where more such calls are in flight at the same time than a plan of
-  //     the layer has threads, or than 256, the first of them make memory that all later ones use), starts no threads.
-  //     The same bits for every executor, number of
-  //     threads and batch composition.
-  //   Errors: Error before any output changes, for every mismatch of shapes, strides, lengths or workspace size.
+  //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Starts no threads, locks and
+  //     allocates nothing itself. The executor may, and oneDNN, which projections by weights of up to 768 KiB go
+  //     through, allocates a little in every call; more than that once where more such calls are in flight than a plan
+  //     of the layer has threads, or than 256. The same bits for every executor, number of threads and batch
+  //     composition.
+  //   Errors: Error before any output changes, for every mismatch of shapes, strides, lengths or workspace size. Also
+  //     where oneDNN fails in a projection, for want of memory above all: outputs may have changed then.
   void run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace, Executor& executor) const;
   // The same on the calling thread alone.
   void run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace) const;

@@ -247,7 +247,7 @@ TEST_CASE("masked_softmax: strides, lengths and in place") {
   });
 }
 
-TEST_CASE("masked_softmax: what is prefetched ahead changes no bit") {
+TEST_CASE("masked_softmax: what is prefetched changes no bit") {
   for_each_target([](const Target& target) {
     const auto rows = kernels::masked_softmax_kernels(target.id()).rows;
     constexpr std::size_t kRows = 7, kColumns = 700;  // zeros by eight vectors too

@@ -365,7 +365,7 @@ TEST_CASE("tile product: rows are prefetched at every step of rows, panel and bl
       const std::size_t row = m * p.c_stride();
       CHECK(same_bits(c.data() + row, expected.data() + row, p.written()));
     }
-    CHECK(ahead.num_rows == 1000 - 3 * 2 * 2 * kernels::kRowsAheadPerStep);  // steps, panels, blocks
+    CHECK(ahead.num_rows == 1000 - 3 * 2 * 2 * kernels::kPrefetchRowsPerStep);  // steps, panels, blocks
   });
 }
 

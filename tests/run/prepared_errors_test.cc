@@ -168,7 +168,7 @@ TEST_CASE("contract 10: what is appended must fit behind what is there") {
     CHECK(ready.is_unchanged());
     PoisonedKeys empty(ready.plan);
     CHECK(missing_parts(error_message([&] { append(ready.plan, key_inputs(c.inputs()), empty.keys); }),
-                        {"prepared holds nothing, expected keys from Plan::prepare"}) == "");
+                        {"prepared holds nothing, expected keys that were prepared first"}) == "");
     CHECK(empty.keys.batch() == 0);
     append(ready.plan, key_inputs(LayerCase({.layer = layer, .num_keys = 11, .lens = Lens::kNone}).inputs()),
            ready.prepared.keys);  // the last that fit

@@ -35,7 +35,7 @@ TEST_CASE("contract 10: prepared keys of another plan, or of none") {
     CHECK(ready.is_unchanged());
     const PoisonedKeys empty(ready.plan);
     CHECK(missing_parts(run_message(ready.plan, on_prepared(ready.c.inputs(), empty.keys)),
-                        {"prepared", "nothing", "Plan::prepare"}) == "");
+                        {"prepared", "nothing", "prepared first"}) == "");
   }
 }
 

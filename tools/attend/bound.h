@@ -14,7 +14,8 @@ namespace attend::tools {
 // e, which is added to P.
 //
 // e is statistical: 6 standard deviations, roundings being independent and uniform within half an ulp. (Worst cases,
-// all roundings conspiring, are true but 100 to 10000 times larger than what happens, and would hide any error.) A sum
+// all roundings conspiring, are true but 100 to 10000 times larger than what happens, and would hide any error. So P is
+// for roundings that have nothing in common, and what is made to agree may be called out of contract.) A sum
 // has the standard deviation sigma = u / sqrt(3) * sqrt(sum of its squared partial sums), u = 2^-24, and then
 //   additive    e = 4e-7 sum|w_v| + 6 sqrt(sum_u w_v[u]^2 (sigma_q[u]^2 + sigma_k[u]^2)), 4e-7: the contract's own
 //   bilinear    e = 6 |scale| max(|q| sigma(W k), |k| sigma(W^T q)), as either side may be projected

@@ -225,6 +225,8 @@ Command add_check(CLI::App& app) {
       "  multi-head  6 |scale| sqrt(sigma_q^2 |k_h|^2 + |q_h|^2 sigma_k^2); additive scoring as additive\n"
       "The output of multi-head is held to the same relative to its values mapped by W_o, and to the rounding of\n"
       "projected values and of the last product. Results must have the same bits on 1 and on --threads threads.\n"
+      "Vectors of equal elements, and equal keys with equal values, may come to twelve times that: their roundings "
+      "agree.\n"
       "\n"
       "Example:\n"
       "  attend check --layer additive --shape 8,20,30,64,48,32");

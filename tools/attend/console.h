@@ -17,7 +17,7 @@ void print_note(std::string_view text);
 void print_notes(const io::Notices& notices);
 
 // Throws Error unless all that was printed has arrived. To be called before output files change: exit code 1 says that
-// none did.
+// none did, but in bench-compare --fail-on-slower.
 void flush_stdout();
 
 // 0.00012 s -> "120 us": three digits and the unit that suits them.

@@ -1,6 +1,6 @@
 // The command `attend`: reads the words, calls the subcommand, turns what is thrown into a line and an exit code.
 //   0  done
-//   1  an error: one line "attend: error: ..." on stderr, no output file changed
+//   1  an error: one line "attend: error: ..." on stderr, no output file changed (but bench-compare --fail-on-slower)
 //   2  wrong usage: help on stderr, its last line says what is wrong
 #include <csignal>
 #include <cstddef>
@@ -32,7 +32,8 @@ void describe(CLI::App& app) {
   app.require_subcommand(1);
   app.footer(
       "attend SUBCOMMAND --help says more about each.\n"
-      "Exit code: 0, 1 after an error (one line on stderr, no output file changed), 2 after wrong usage.\n"
+      "Exit code: 0, 1 after an error (one line on stderr, no output file changed but by bench-compare\n"
+      "--fail-on-slower), 2 after wrong usage.\n"
       "\n"
       "Example:\n"
       "  attend run --layer dot --queries q.npy --keys k.npy --values v.npy --output out.npy");

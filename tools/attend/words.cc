@@ -92,8 +92,9 @@ void check_input_words(const CLI::App& app, Subcommand subcommand, const Words& 
 }
 
 // What a path leads to, whatever it is called and whether or not it is there yet: links and dots resolved, from the
-// root. weakly_canonical alone leaves "x.npy" relative while it does not exist, but not "./x.npy".
-fs::path goal_of(const std::string& path) {
+// root. weakly_canonical alone leaves "x.npy" relative while it does not exist, but not "./x.npy". Circles of links are
+// left to those who write.
+fs::path identity_of(const std::string& path) {
   std::error_code error;
   const fs::path goal = fs::absolute(io::follow_links(path, error), error);
   const fs::path real = fs::weakly_canonical(goal, error);
@@ -101,7 +102,7 @@ fs::path goal_of(const std::string& path) {
 }
 
 void check_not_same(const FileWord& one, const FileWord& other) {
-  if (one.second.empty() || other.second.empty() || goal_of(one.second) != goal_of(other.second)) return;
+  if (one.second.empty() || other.second.empty() || identity_of(one.second) != identity_of(other.second)) return;
   wrong_usage(one.first + " and " + other.first + " are the same file, '" + one.second + "'");
 }
 
