@@ -50,7 +50,7 @@ class Cases(unittest.TestCase):
         layers = (ROOT / "bench/layers/layers_bench.cc").read_text(encoding="utf-8")
         additive = (ROOT / "bench/additive.h").read_text(encoding="utf-8")
         problem = (ROOT / "bench/problem.h").read_text(encoding="utf-8")
-        names = set(re.findall(r'\{"(b[^"]*)", ', layers + additive))
+        names = set(re.findall(r'\{"(b[^"]*)", ', layers + additive + problem))
         bases = {name: case for table in (peer.DOT_CASES, peer.MULTI_HEAD_CASES, peer.ADDITIVE_CASES)
                  for name, case in table.items() if name in names}
         self.assertEqual(set(bases), names)
