@@ -44,8 +44,8 @@ inline constexpr std::size_t kPrefetchRowsPerStep = 4;
 // The error of a sum of n terms whose roundings have nothing in common then grows like sqrt(kInnerBlock + n /
 // kInnerBlock) instead of sqrt(n), which is what keeps the contract's 2e-7 (4 + max|score|) over thousands of keys; a
 // block costs one load, add and store per 128 FMAs of C (below 2 %). Equal terms all round one way and are wrong by up
-// to kInnerBlock / 3 * 2^-24 of their sum: engine/README.md, contract 6. Blocks short enough for those, of some ten
-// terms, would cost a fifth.
+// to kInnerBlock / 3 * 2^-24 of their sum: engine/README.md, contract 6. Blocks short enough for those have some ten
+// terms, which is twelve times as many loads, additions and stores of C.
 inline constexpr std::size_t kInnerBlock = 128;
 
 struct TileProductKernels {

@@ -239,6 +239,26 @@ TEST_CASE("softmax_tile: p is 2^(scale s - m), 0 beyond each row's length; rows 
   });
 }
 
+TEST_CASE("softmax_tile: exponents so large that floats are 2 to 64 apart weigh as small ones do, in any order") {
+  for_each_target([](const Target& target) {
+    const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
+    for (const float base : {0x1p24f, 0x1p26f, 0x1p27f, 0x1p28f, 0x1p29f, -0x1p25f, -0x1p28f}) {
+      for (const float gap : {2.0f, 8.0f, 16.0f, 32.0f, 64.0f, 128.0f, 192.0f}) {
+        const float larger = base + gap;
+        if (larger - base != gap) continue;
+        CAPTURE(base);
+        CAPTURE(gap);
+        const double expected = 1 / (1 + std::exp2(-static_cast<double>(gap)));
+        const auto is_larger = [](std::size_t which) { return [=](std::size_t j) { return j == which ? 1.0 : 0.0; }; };
+        const Outcome rising = run_row(kernels, {base, larger}, 1, 1.0f, is_larger(1));
+        const Outcome falling = run_row(kernels, {larger, base}, 1, 1.0f, is_larger(0));
+        CHECK(std::abs(static_cast<double>(rising.output[0]) - expected) <= 2e-7);
+        CHECK(std::abs(static_cast<double>(falling.output[0]) - expected) <= 2e-7);
+      }
+    }
+  });
+}
+
 TEST_CASE("softmax_tile: maxima of the product are used for whole rows of whole panels, and nowhere else") {
   for_each_target([](const Target& target) {
     const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());

@@ -189,6 +189,14 @@ TEST_CASE("grouped heads: a decoder's heads are not cut where entries or too few
   CHECK(items(3, 256, 8, 2) == 6);    // 1.5 instead of 2 entries for the busiest
   CHECK(items(15, 256, 8, 2) == 15);  // 7.5 instead of 8 is not worth it
   CHECK(items(64, 256, 8, 7) == 64);
+
+  // A worker has room for the heads of an item, not for all.
+  const auto workspace_bytes = [](int threads) {
+    const Shape shape{.num_queries = 4, .num_keys = 1024, .query_size = 64, .num_heads = 8};
+    return DotAttention().plan(shape, {.threads = threads, .path = "dot/decode"}).workspace_bytes();
+  };
+  CHECK(workspace_bytes(2) < workspace_bytes(1) * 3 / 2);
+  CHECK(workspace_bytes(8) < workspace_bytes(1) * 3 / 2);
 }
 
 TEST_CASE("grouped heads: fewer batch entries, queries or keys than were planned for") {

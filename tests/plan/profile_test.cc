@@ -132,7 +132,10 @@ TEST_CASE("profile: what is wrong is said with its line") {
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=nan",
        "microseconds is nan, expected us=TIME, finite"},
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=-1", "expected us=TIME, finite"},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1e16", "at most 1e15"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1e16",
+       "microseconds is 1e+16, expected us=TIME, finite, not negative and at most 1e15"},
+      // What is shown ends with a whole character.
+      {std::string(59, 'x') + "\u00e9 and more", "found \"" + std::string(59, 'x') + "...\""},
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1 us=2", "found \"us=2\""},
   };
   for (const auto& fault : kFaults) {
