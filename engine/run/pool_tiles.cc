@@ -1,11 +1,9 @@
 // Attention tile by tile. For every group of queries: pack them; then for every tile of keys, in order, scores, a step
 // of the online softmax, and p times values (fused); or the scores of whole rows, their softmax, and p times values
-// (materialised). Dot products, gaussians and additive scores differ in score() alone.
+// (materialised). Dot products, gaussians and additive scores differ in run/tile_scores.cc alone.
 #include "engine/run/pool.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -13,19 +11,13 @@
 #include "engine/run/next_rows.h"
 #include "engine/run/head_keys.h"
 #include "engine/run/key_window.h"
+#include "engine/run/tile_scores.h"
 #include "engine/view/valid_lens.h"
 
 namespace attend::detail {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-// Neighbouring queries whose scores are computed together, and the keys they see.
-struct Tile {
-  std::int64_t m;                 // the first query
-  std::size_t row, rows;          // its place in the group, how many
-  std::size_t shortest, longest;  // keys of the rows
-};
 
 // Keys of one key-value head of one batch entry, from `begin` to limit - 1, and the query heads that share them.
 class HeadGroup {
@@ -36,19 +28,15 @@ class HeadGroup {
       : job_(job),
         plan_(*job.plan),
         keys_(job, b, kv_head, begin, limit, window, worker),
+        tile_scores_(job, b, kv_head, keys_, worker, tier_counts, next_rows),
         kernels_(*job.plan->kernels),
         b_(b),
         kv_head_(kv_head),
         begin_(begin),
         limit_(limit),
-        score_size_(static_cast<std::size_t>(plan_.score_size)),
         value_size_(static_cast<std::size_t>(plan_.head_value_size)),
-        panel_(kernels_.pack.panel_width),
         accumulator_stride_(plan_.padded_values * plan_.accumulator_levels),
         writes_first_(accumulator_stride_ == value_size_),
-        packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
-        query_exps_(part<float>(worker, plan_.layout.query_exps)),
-        query_max_(part<float>(worker, plan_.layout.query_max)),
         accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
         row_sums_(part<float>(worker, plan_.layout.row_sums)),
@@ -57,7 +45,6 @@ class HeadGroup {
         scores_(part<float>(worker, plan_.layout.scores)),
         max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
-        tier_counts_(tier_counts),
         next_rows_(next_rows) {}
 
   // Queries first ... last - 1 of each head, a group at a time. chunk: which of the chunks these keys are.
@@ -82,7 +69,7 @@ class HeadGroup {
     if (group.longest == 0 && plan_.chunk_keys == 0) {
       return clear_rows(job_, b_, h_, m, m + static_cast<std::int64_t>(rows));
     }
-    prepare_queries(m, rows);
+    tile_scores_.take_queries(h_, m, rows);
     if (!writes_first_) clear_accumulators(rows);
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
     pool_fused(group);
@@ -101,124 +88,10 @@ class HeadGroup {
             static_cast<std::size_t>(*longest)};
   }
 
-  // Dot product: scaled and packed. Additive: used where they lie; the factored score wants their exponentials.
-  void prepare_queries(std::int64_t m, std::size_t rows) {
-    if (plan_.factored) {
-      kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
-                                        .stride = job_.queries.row_stride,
-                                        .num_rows = rows,
-                                        .num_hiddens = score_size_,
-                                        .factors = folded_w_v(),
-                                        .exps = query_exps_,
-                                        .exps_stride = static_cast<std::ptrdiff_t>(score_size_),
-                                        .row_max = query_max_});
-    }
-    if (plan_.layer->score == Score::kAdditive) return;
-    kernels_.pack.queries({.queries = job_.queries.at(b_, h_, m),
-                           .queries_stride = job_.queries.row_stride,
-                           .num_queries = rows,
-                           .size = score_size_,
-                           .center = keys_.center(),
-                           .scale = plan_.query_scale,
-                           .append_scale = plan_.layer->score == Score::kGaussian,
-                           .packed = packed_queries_,
-                           .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
-  }
-
-  // scores[r][j] for the queries of a tile and keys first ... first + columns - 1; first is a multiple of the panel
-  // width. tile_lens_ says how many of these keys each query sees; scores beyond are unspecified. max_lanes: where the
-  // largest of each row are left, for a dot product, or null.
+  // The scores of a tile and keys first ... first + columns - 1, and in tile_lens_ how many of these each query sees.
   void score(const Tile& tile, std::size_t first, std::size_t columns, float* scores, float* max_lanes) {
     for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(tile.row + r, first, columns);
-    if (plan_.layer->score == Score::kAdditive) return score_additive(tile, first, columns, scores);
-    kernels_.tile_product.multiply({.a = packed_queries_ + tile.row * plan_.inner_size,
-                                    .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
-                                    .b = keys_.panels(first),
-                                    .b_panel_stride = plan_.inner_size * panel_,
-                                    .b_row_stride = static_cast<std::ptrdiff_t>(panel_),
-                                    .c = scores,
-                                    .c_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
-                                    .num_rows = tile.rows,
-                                    .num_columns = columns,
-                                    .inner = plan_.inner_size,
-                                    .accumulate = false,
-                                    .lens = tile_lens_,
-                                    .max_lanes = max_lanes,
-                                    .ahead = next_rows_.next()});
-    if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
-  }
-
-  void score_additive(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
-    const auto head = static_cast<std::size_t>(h_);
-    const float* w_v = plan_.layer->w_v.data() + head * score_size_;
-    if (!plan_.factored) {
-      return kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, tile.m),
-                                             .queries_stride = job_.queries.row_stride,
-                                             .keys = keys_.panels(first),
-                                             .keys_panel_stride = plan_.inner_size * panel_,
-                                             .w_v = w_v,
-                                             .scores = scores,
-                                             .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
-                                             .num_queries = tile.rows,
-                                             .num_keys = columns,
-                                             .num_hiddens = score_size_});
-    }
-    std::array<std::uint32_t, kernels::kNumScoreTiers> counts{};
-    kernels_.additive_score.factored({.queries = job_.queries.at(b_, h_, tile.m),
-                                      .queries_stride = job_.queries.row_stride,
-                                      .query_exps = query_exps_ + tile.row * score_size_,
-                                      .query_exps_stride = static_cast<std::ptrdiff_t>(score_size_),
-                                      .query_max = query_max_ + tile.row,
-                                      .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
-                                      .key_exps = keys_.exps(first),
-                                      .keys_panel_stride = plan_.inner_size * panel_,
-                                      .key_max = keys_.max(first),
-                                      .w_v = w_v,
-                                      .folded_w_v = folded_w_v(),
-                                      .w_v_scale = plan_.layer->w_v_scales[head],
-                                      .scores = scores,
-                                      .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
-                                      .num_queries = tile.rows,
-                                      .num_keys = columns,
-                                      .num_hiddens = score_size_,
-                                      .lens = tile_lens_,
-                                      .forced_tier = static_cast<int>(plan_.options.score_tier),
-                                      .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data()});
-    if (tier_counts_ == nullptr) return;
-    for (std::size_t tier = 0; tier < counts.size(); ++tier) tier_counts_[tier] += counts[tier];
-  }
-
-  const float* folded_w_v() const {
-    return plan_.layer->folded_w_v.data() + static_cast<std::size_t>(h_) * kernels::folded_w_v_size(score_size_);
-  }
-
-  // Whether some query and key of a tile may be beyond what their exponentials can serve, so that the sums themselves
-  // are needed: what the tier is said to be, or what the kernel would find in some of these keys at the most.
-  bool may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
-    if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
-    const float* key_max = keys_.max(first);
-    const float largest = *std::max_element(query_max_ + tile.row, query_max_ + tile.row + tile.rows) +
-                          *std::max_element(key_max, key_max + columns);
-    return !(largest <= kernels::widest_range(folded_w_v(), score_size_));
-  }
-
-  // Gaussian: a query with an infinite element is infinitely far from every key, which the products above turn into
-  // NaN. Such rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
-  void score_infinite_queries(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
-    for (std::size_t r = 0; r < tile.rows; ++r) {
-      const float* query = job_.queries.at(b_, h_, tile.m + static_cast<std::int64_t>(r));
-      if (std::none_of(query, query + score_size_, [](float x) { return std::isinf(x); })) continue;
-      for (std::size_t j = 0; j < columns; ++j) {
-        const float* key = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first + j));
-        double squared = 0;
-        for (std::size_t k = 0; k < score_size_; ++k) {
-          const double difference = static_cast<double>(query[k]) - static_cast<double>(key[k]);
-          squared += difference * difference;
-        }
-        scores[r * plan_.scores_stride + j] =
-            static_cast<float>(-0.5 * static_cast<double>(plan_.query_scale) * squared);
-      }
-    }
+    tile_scores_.score(tile, first, columns, tile_lens_, scores, max_lanes);
   }
 
   // Valid keys of row r of the group among keys first ... first + columns - 1.
@@ -383,20 +256,17 @@ class HeadGroup {
   const PoolJob& job_;
   const PlanImpl& plan_;
   HeadKeys keys_;
+  TileScores tile_scores_;
   const kernels::KernelSet& kernels_;
   const std::int64_t b_, kv_head_;
   std::int64_t h_ = 0;  // the query head at work
   const std::size_t begin_, limit_;
-  const std::size_t score_size_, value_size_;
-  const std::size_t panel_;
+  const std::size_t value_size_;
   const std::size_t accumulator_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
   // Whether products with the first keys are written to whole rows of accumulators, rather than added to rows that were
   // cleared: 2 % of dot/b8_h12_m512_n512_d64_lens (AVX3, Zen 5). Rows of a tile that meets some key get zeros where
   // they meet none; of other tiles they keep what they held, and with l = 0 nobody looks.
   const bool writes_first_;
-  float* const packed_queries_;
-  float* const query_exps_;
-  float* const query_max_;
   float* const accumulators_;
   float* const row_max_;
   float* const row_sums_;
@@ -405,7 +275,6 @@ class HeadGroup {
   float* const scores_;
   float* const max_lanes_;
   std::int32_t* const tile_lens_;
-  std::uint64_t* const tier_counts_;
   NextRows& next_rows_;
 };
 

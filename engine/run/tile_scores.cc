@@ -1,0 +1,146 @@
+#include "engine/run/tile_scores.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "engine/base/carver.h"
+
+namespace attend::detail {
+
+TileScores::TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
+                       std::uint64_t* tier_counts, NextRows& next_rows)
+    : job_(job),
+      plan_(*job.plan),
+      kernels_(*job.plan->kernels),
+      keys_(keys),
+      b_(b),
+      kv_head_(kv_head),
+      size_(static_cast<std::size_t>(plan_.score_size)),
+      panel_stride_(plan_.inner_size * kernels_.pack.panel_width),
+      scores_stride_(static_cast<std::ptrdiff_t>(plan_.scores_stride)),
+      packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
+      query_exps_(part<float>(worker, plan_.layout.query_exps)),
+      query_max_(part<float>(worker, plan_.layout.query_max)),
+      tier_counts_(tier_counts),
+      next_rows_(next_rows) {}
+
+void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows) {
+  h_ = h;
+  if (plan_.factored) {
+    kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
+                                      .stride = job_.queries.row_stride,
+                                      .num_rows = rows,
+                                      .num_hiddens = size_,
+                                      .factors = folded_w_v(),
+                                      .exps = query_exps_,
+                                      .exps_stride = static_cast<std::ptrdiff_t>(size_),
+                                      .row_max = query_max_});
+  }
+  if (plan_.layer->score == Score::kAdditive) return;
+  kernels_.pack.queries({.queries = job_.queries.at(b_, h_, m),
+                         .queries_stride = job_.queries.row_stride,
+                         .num_queries = rows,
+                         .size = size_,
+                         .center = keys_.center(),
+                         .scale = plan_.query_scale,
+                         .append_scale = plan_.layer->score == Score::kGaussian,
+                         .packed = packed_queries_,
+                         .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
+}
+
+void TileScores::score(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
+                       float* scores, float* max_lanes) {
+  if (plan_.factored) return score_by_exponentials(tile, first, columns, lens, scores);
+  if (plan_.layer->score == Score::kAdditive) return score_by_tanh(tile, first, columns, scores);
+  score_products(tile, first, columns, lens, scores, max_lanes);
+  if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
+}
+
+void TileScores::score_products(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
+                                float* scores, float* max_lanes) {
+  kernels_.tile_product.multiply({.a = packed_queries_ + tile.row * plan_.inner_size,
+                                  .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                                  .b = keys_.panels(first),
+                                  .b_panel_stride = panel_stride_,
+                                  .b_row_stride = static_cast<std::ptrdiff_t>(kernels_.pack.panel_width),
+                                  .c = scores,
+                                  .c_stride = scores_stride_,
+                                  .num_rows = tile.rows,
+                                  .num_columns = columns,
+                                  .inner = plan_.inner_size,
+                                  .accumulate = false,
+                                  .lens = lens,
+                                  .max_lanes = max_lanes,
+                                  .ahead = next_rows_.next()});
+}
+
+// Gaussian: a query with an infinite element is infinitely far from every key, which the products turn into NaN. Such
+// rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
+void TileScores::score_infinite_queries(const Tile& tile, std::size_t first, std::size_t columns, float* scores) const {
+  for (std::size_t r = 0; r < tile.rows; ++r) {
+    const float* query = job_.queries.at(b_, h_, tile.m + static_cast<std::int64_t>(r));
+    if (std::none_of(query, query + size_, [](float x) { return std::isinf(x); })) continue;
+    for (std::size_t j = 0; j < columns; ++j) {
+      const float* key = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first + j));
+      double squared = 0;
+      for (std::size_t k = 0; k < size_; ++k) {
+        const double difference = static_cast<double>(query[k]) - static_cast<double>(key[k]);
+        squared += difference * difference;
+      }
+      scores[r * plan_.scores_stride + j] = static_cast<float>(-0.5 * static_cast<double>(plan_.query_scale) * squared);
+    }
+  }
+}
+
+void TileScores::score_by_tanh(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
+  kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, tile.m),
+                                  .queries_stride = job_.queries.row_stride,
+                                  .keys = keys_.panels(first),
+                                  .keys_panel_stride = panel_stride_,
+                                  .w_v = w_v(),
+                                  .scores = scores,
+                                  .scores_stride = scores_stride_,
+                                  .num_queries = tile.rows,
+                                  .num_keys = columns,
+                                  .num_hiddens = size_});
+}
+
+void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std::size_t columns,
+                                       const std::int32_t* lens, float* scores) {
+  std::array<std::uint32_t, kernels::kNumScoreTiers> counts{};
+  kernels_.additive_score.factored({.queries = job_.queries.at(b_, h_, tile.m),
+                                    .queries_stride = job_.queries.row_stride,
+                                    .query_exps = query_exps_ + tile.row * size_,
+                                    .query_exps_stride = static_cast<std::ptrdiff_t>(size_),
+                                    .query_max = query_max_ + tile.row,
+                                    .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
+                                    .key_exps = keys_.exps(first),
+                                    .keys_panel_stride = panel_stride_,
+                                    .key_max = keys_.max(first),
+                                    .w_v = w_v(),
+                                    .folded_w_v = folded_w_v(),
+                                    .w_v_scale = plan_.layer->w_v_scales[static_cast<std::size_t>(h_)],
+                                    .scores = scores,
+                                    .scores_stride = scores_stride_,
+                                    .num_queries = tile.rows,
+                                    .num_keys = columns,
+                                    .num_hiddens = size_,
+                                    .lens = lens,
+                                    .forced_tier = static_cast<int>(plan_.options.score_tier),
+                                    .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data()});
+  if (tier_counts_ == nullptr) return;
+  for (std::size_t tier = 0; tier < counts.size(); ++tier) tier_counts_[tier] += counts[tier];
+}
+
+// Whether some query and key of a tile may be beyond what their exponentials can serve, so that the sums themselves
+// are needed: what the tier is said to be, or what the kernel would find in some of these keys at the most.
+bool TileScores::may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
+  if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
+  const float* key_max = keys_.max(first);
+  const float largest = *std::max_element(query_max_ + tile.row, query_max_ + tile.row + tile.rows) +
+                        *std::max_element(key_max, key_max + columns);
+  return !(largest <= kernels::widest_range(folded_w_v(), size_));
+}
+
+}  // namespace attend::detail

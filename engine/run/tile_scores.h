@@ -1,0 +1,67 @@
+// Scores of the queries of a head and the keys they share, a tile at a time: dot products, gaussians or additive ones.
+#ifndef ATTEND_RUN_TILE_SCORES_H_
+#define ATTEND_RUN_TILE_SCORES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/run/head_keys.h"
+#include "engine/run/next_rows.h"
+#include "engine/run/pool.h"
+
+namespace attend::detail {
+
+// Neighbouring queries whose scores are computed together, and the keys they see.
+struct Tile {
+  std::int64_t m;                 // the first query
+  std::size_t row, rows;          // its place in the group, how many
+  std::size_t shortest, longest;  // keys of the rows
+};
+
+class TileScores {
+ public:
+  // keys: those of key-value head kv_head of entry b. tier_counts: added to, or null.
+  TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
+             std::uint64_t* tier_counts, NextRows& next_rows);
+
+  // A group of queries of query head h is scored next, from query m on. Dot product: they are scaled and packed.
+  // Additive: they are used where they lie; the factored score wants their exponentials.
+  void take_queries(std::int64_t h, std::int64_t m, std::size_t rows);
+
+  // scores[r][j] for the queries of a tile of the group and keys first ... first + columns - 1; first is a multiple of
+  // the panel width. lens: how many of these keys each query sees; scores beyond are unspecified. Rows of scores are
+  // scores_stride of the plan apart. max_lanes: where the largest of each row are left, for a dot product, or null.
+  void score(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens, float* scores,
+             float* max_lanes);
+
+ private:
+  void score_products(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens, float* scores,
+                      float* max_lanes);
+  void score_infinite_queries(const Tile& tile, std::size_t first, std::size_t columns, float* scores) const;
+  void score_by_tanh(const Tile& tile, std::size_t first, std::size_t columns, float* scores);
+  void score_by_exponentials(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
+                             float* scores);
+  bool may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const;
+  const float* w_v() const { return plan_.layer->w_v.data() + static_cast<std::size_t>(h_) * size_; }
+  const float* folded_w_v() const {
+    return plan_.layer->folded_w_v.data() + static_cast<std::size_t>(h_) * kernels::folded_w_v_size(size_);
+  }
+
+  const PoolJob& job_;
+  const PlanImpl& plan_;
+  const kernels::KernelSet& kernels_;
+  HeadKeys& keys_;
+  const std::int64_t b_, kv_head_;
+  std::int64_t h_ = 0;  // the query head at work
+  const std::size_t size_, panel_stride_;
+  const std::ptrdiff_t scores_stride_;
+  float* const packed_queries_;
+  float* const query_exps_;
+  float* const query_max_;
+  std::uint64_t* const tier_counts_;
+  NextRows& next_rows_;
+};
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_RUN_TILE_SCORES_H_
