@@ -90,8 +90,7 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
 double num_items(const PlanImpl& plan) {
   const std::int64_t heads = plan.pooling == Pooling::kDecode ? 1 : plan.num_kv_heads;
   const double entries = to_double(plan.shape.batch * heads) / static_cast<double>(plan.entries_per_item);
-  const std::size_t chunks = plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
-  return std::max(entries, 1.0) * static_cast<double>(plan.query_ranges * plan.head_ranges * chunks);
+  return std::max(entries, 1.0) * static_cast<double>(plan.query_ranges * plan.head_ranges * plan.num_chunks());
 }
 
 // Bytes/s of the smallest level that holds them all.
@@ -156,9 +155,8 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
   });
   const double bytes = work.bytes_read + work.bytes_written;
   cost.memory_seconds = ratio(bytes, bandwidth(machine, bytes));
-  const std::size_t chunks = plan.chunk_keys == 0 ? 1 : divide_up(plan.key_capacity, plan.chunk_keys);
-  cost.overhead_seconds =
-      kRunSeconds + kHeadSeconds * to_double(plan.shape.batch * plan.num_kv_heads) * static_cast<double>(chunks);
+  cost.overhead_seconds = kRunSeconds + kHeadSeconds * to_double(plan.shape.batch * plan.num_kv_heads) *
+                                            static_cast<double>(plan.num_chunks());
   cost.threads = static_cast<int>(std::min(static_cast<double>(plan.options.threads), work.items));
   const double arithmetic =
       cost.product_seconds + cost.exp_seconds + cost.tanh_seconds + cost.packing_seconds + cost.projection_seconds;

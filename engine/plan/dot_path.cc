@@ -1,4 +1,4 @@
-// Which way of pooling a dot product takes; materialised rows are left to rules.cc. Each has its price. dot/decode
+// Which way of pooling a dot product takes; materialised rows are left to path_rules.cc. Each has its price. dot/decode
 // reads keys and values once, each query row paying for sums across lanes. dot/lanes pays for scores by whole vectors
 // of query rows, full or not, and reads keys and values where they lie. dot/fused computes at the rate of dense
 // products, but first packs keys and most values, which costs as much as some dozens of rows do; prepared keys are

@@ -1,5 +1,5 @@
-// Which of the paths of a dot product: facts in, a path and its reason out. For rules.cc, which takes whole rows of
-// scores instead of fused tiles where attention weights are asked for.
+// Which of the paths of a dot product: facts in, a path and its reason out. For path_rules.cc, which takes whole rows
+// of scores instead of fused tiles where attention weights are asked for.
 #ifndef ATTEND_PLAN_DOT_PATH_H_
 #define ATTEND_PLAN_DOT_PATH_H_
 

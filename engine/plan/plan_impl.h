@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attend/plan.h"
+#include "engine/base/checked.h"
 #include "engine/kernels/kernel_set.h"
 #include "engine/plan/prefetch_rules.h"
 #include "engine/plan/layer.h"
@@ -21,6 +22,11 @@ struct Reason {
   std::string what;
   std::string text;
 };
+
+// For reasons: "1 item", "2 items".
+inline std::string count_text(std::size_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
 
 // How queries meet their keys.
 enum class Pooling {
@@ -134,6 +140,8 @@ struct PlanImpl {
   // Whether kernels read keys and values where they lie, so that prepared ones are rows too.
   static bool reads_rows(Pooling way) { return way == Pooling::kLanes || way == Pooling::kDecode; }
   bool reads_rows() const { return reads_rows(pooling); }
+  // Of all keys that the plan is for.
+  std::size_t num_chunks() const { return chunk_keys == 0 ? 1 : divide_up(key_capacity, chunk_keys); }
   // Query heads per key-value head.
   std::int64_t group_heads() const { return num_heads / num_kv_heads; }
   // Of the queries, keys, values and output that such a run pools, valid or not. By double: keys of the whole batch are

@@ -1,0 +1,99 @@
+// Enough work items for the threads, and projected keys where they are wanted: in the cache of the one worker that
+// pools them, or in memory for several.
+#include "engine/plan/split_rules.h"
+
+#include <algorithm>
+#include <string>
+
+#include "engine/base/checked.h"
+
+namespace attend::detail {
+namespace {
+
+// Work items per thread: enough that uneven lengths even out.
+constexpr std::size_t kItemsPerThread = 4;
+// Bytes of exponentials of the keys that a worker projects and pools itself, beside that: a quarter of 2 MiB of L2.
+constexpr std::size_t kWindowBytes = 512 * 1024;
+// The least bytes of keys and values of a decoder's work item that heads are split into. EPYC (Zen 4), 2 threads, us,
+// all heads in one item and in two: 16 keys of 8 heads of size 128, 128 KiB, 5.6 and 4.0; 64 keys 18.5 and 10.5, 1024
+// keys 278 and 147, but 160 in four or eight, whose rows are read in smaller pieces (attend plan --layer dot --shape
+// 1,1,1024,128 --num-heads 32 --num-kv-heads 8 --threads 2 --measure).
+constexpr std::size_t kDecodeItemBytes = 64 * 1024;
+
+std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// Into how many ranges of heads decoding cuts each of so many items, so that the busiest thread has less to do.
+std::size_t decode_head_ranges(const PlanImpl& plan, std::size_t items) {
+  constexpr double kWorthIt = 0.9;  // rows in smaller pieces take longer to read
+  const std::size_t keys = plan.chunk_keys == 0 ? to_size(plan.shape.num_keys) : plan.chunk_keys;
+  const std::size_t row_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
+  const std::size_t threads = to_size(plan.options.threads);
+  const std::size_t most = std::min({to_size(plan.num_kv_heads), keys * row_bytes / kDecodeItemBytes, threads});
+  const auto busiest = [&](std::size_t ranges) {  // in items before the cut
+    return static_cast<double>(divide_up(items * ranges, threads)) / static_cast<double>(ranges);
+  };
+  std::size_t best = 1;
+  for (std::size_t ranges = 2; ranges <= most; ++ranges) {
+    if (busiest(ranges) < kWorthIt * busiest(best)) best = ranges;
+  }
+  return best;
+}
+
+}  // namespace
+
+// Where all queries of an entry fit one group, nobody else wants its projected keys: they never leave the worker's
+// cache. Several small entries together fill the blocks of rows that projections are made in. One entry must not keep
+// the other threads waiting, though.
+void choose_projection(PlanImpl& plan) {
+  if (!plan.factored || plan.layer->is_multi_head || plan.options.prepared_keys) return;
+  const std::size_t batch = to_size(plan.shape.batch), threads = to_size(plan.options.threads);
+  const bool enough_items = threads == 1 || batch * plan.num_chunks() >= kItemsPerThread * threads;
+  const bool one_group = plan.pooling == Pooling::kFused && to_size(plan.shape.num_queries) <= plan.group_queries;
+  if (enough_items && one_group) {
+    const std::size_t fitting = kWindowBytes / (std::max<std::size_t>(plan.inner_size, 1) * sizeof(float));
+    const std::size_t most = std::max<std::size_t>(batch / (threads == 1 ? 1 : kItemsPerThread * threads), 1);
+    const bool whole = plan.chunk_keys == 0 && plan.key_capacity <= fitting;
+    if (whole) plan.entries_per_item = std::clamp<std::size_t>(fitting / plan.key_capacity, 1, most);
+    plan.window_keys = whole ? plan.entries_per_item * plan.key_capacity : plan.span_keys;
+  }
+  plan.reasons.push_back(
+      {"projection", plan.window_keys == 0
+                         ? std::string("keys are projected before they are pooled: several workers or groups of "
+                                       "queries want them")
+                         : "keys are projected " + std::to_string(plan.window_keys) +
+                               " at a time by the worker that pools them, " + std::to_string(plan.entries_per_item) +
+                               (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
+}
+
+void choose_split(PlanImpl& plan) {
+  const bool decode = plan.pooling == Pooling::kDecode;
+  const std::size_t heads =
+      std::max<std::size_t>(to_size(plan.shape.batch) * (decode ? 1 : to_size(plan.num_kv_heads)), 1);
+  const std::size_t wanted = kItemsPerThread * to_size(plan.options.threads);
+  const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
+  plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(divide_up(wanted, heads), 1, tiles);
+  const std::size_t chunks = plan.num_chunks();
+  if (chunks > 1 || plan.window_keys > 0 || plan.reads_rows()) plan.query_ranges = 1;
+  if (decode) plan.head_ranges = decode_head_ranges(plan, heads * chunks);
+  std::string why = plan.entries_per_item > 1 ? std::string("several entries of the batch each")
+                    : plan.head_ranges > 1    ? std::to_string(plan.head_ranges) + " ranges of heads per batch entry"
+                    : decode                  ? std::string("one per batch entry")
+                    : plan.query_ranges == 1  ? std::string("one per key-value head and batch entry")
+                                              : std::to_string(plan.query_ranges) +
+                                                   " ranges of queries per head, since heads alone are fewer than " +
+                                                   std::to_string(kItemsPerThread) + " per thread";
+  if (chunks > 1) {
+    why = std::to_string(chunks) + " chunks of " + std::to_string(plan.chunk_keys) +
+          (plan.head_ranges > 1 ? " keys of " + std::to_string(plan.head_ranges) + " ranges of heads"
+           : decode             ? std::string(" keys of all heads")
+                                : std::string(" keys per head")) +
+          ", merged in order, since few queries share them";
+  }
+  plan.reasons.push_back(
+      {"split",
+       count_text(divide_up(heads, plan.entries_per_item) * plan.query_ranges * plan.head_ranges * chunks, "item") +
+           " for " + std::to_string(plan.options.threads) + (plan.options.threads == 1 ? " thread: " : " threads: ") +
+           why + "; results do not depend on the threads"});
+}
+
+}  // namespace attend::detail

@@ -1,0 +1,174 @@
+// How much is at work at a time: tiles of scores that stay in L1 or L2, what is packed beside them, and the chunks of
+// keys that workers pool side by side. No number of threads enters here, so that results do not depend on it.
+#include "engine/plan/tile_rules.h"
+
+#include <algorithm>
+#include <string>
+
+#include "engine/base/checked.h"
+#include "engine/base/cpus.h"
+#include "engine/kernels/tile_product.h"
+#include "engine/plan/prefetch_rules.h"
+
+namespace attend::detail {
+namespace {
+
+// Query rows of a tile: eight steps of the 6-row register kernel. bench: dot_tile/*.
+constexpr std::size_t kDotTileQueries = 48;
+// Keys of a dot product's tile: one inner block of the tile product. 48 x 128 scores and a panel of keys stay in L1.
+constexpr std::size_t kDotTileKeys = kernels::kInnerBlock;
+// Bytes of packed keys and values that pass a group of queries before the next group does, and of the queries and sums
+// of a group: together half of 2 MiB of L2. Where all keys are fewer, a group is a tile. bench:
+// dot/b1_h32_kv8_m2048_n2048_d128.
+constexpr std::size_t kPassBytes = 512 * 1024, kDotGroupBytes = 512 * 1024;
+// The additive score is bound by its arithmetic from a few rows on; 16 keep the score tile at 32 KiB. bench:
+// additive/*.
+constexpr std::size_t kAdditiveTileQueries = 16;
+// Keys of an additive tile, and of a materialised row at a time.
+constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
+// Bytes of keys, and of values, that an additive worker packs at a time, and of sums and exponentials that it keeps for
+// its queries: with scores and staging, 1 MiB per worker up to 512 hidden units and value columns.
+constexpr std::size_t kSpanBytes = 256 * 1024, kGroupBytes = 384 * 1024;
+// Up to this many queries, keys are cut into chunks that workers pool side by side. A chunk of one query and 256 hidden
+// units takes some 20 us, merging it well below one. Chunks are fixed, so that results do not depend on the threads.
+constexpr std::size_t kChunkQueries = 32, kChunkKeys = 1024;
+// Keys of a step of lanes. bench: query_lanes/*.
+constexpr std::size_t kLanesTileKeys = 128;
+// Bytes of keys and values of all heads that one worker reads before results are merged.
+constexpr std::size_t kDecodeChunkBytes = 8 * 1024 * 1024;
+
+std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// Query rows that share a key-value head.
+std::size_t group_rows(const PlanImpl& plan) {
+  return std::max<std::size_t>(to_size(plan.shape.num_queries) * to_size(plan.group_heads()), 1);
+}
+
+// What is wanted, or what the rules say.
+std::size_t wanted_or(std::size_t wanted, std::size_t by_rules) { return wanted > 0 ? wanted : by_rules; }
+
+// For the reason of tiles.
+std::string who_wants(const PlanImpl& plan) {
+  const PlanOptions& options = plan.options;
+  if (plan.wanted_tile_queries == 0 && plan.wanted_tile_keys == 0) return "";
+  return options.tile_queries > 0 || options.tile_keys > 0 ? "asked for; " : "by the profile; ";
+}
+
+// The largest multiple of step that fits into bytes, at least step.
+std::size_t multiple_within(std::size_t bytes, std::size_t bytes_each, std::size_t step) {
+  return std::max<std::size_t>(bytes / bytes_each / step * step, step);
+}
+
+// Keys of an additive span: a power of two, so that spans divide chunks and levels; whole panels at the least.
+std::size_t additive_span(const PlanImpl& plan) {
+  const std::size_t most_columns = std::max({to_size(plan.score_size), plan.padded_values, std::size_t{1}});
+  if (plan.wanted_tile_keys > 0) return std::min(plan.wanted_tile_keys, plan.key_capacity);
+  std::size_t span = kTileKeys;
+  while (span > plan.kernels->pack.panel_width && span * most_columns * sizeof(float) > kSpanBytes) span /= 2;
+  return std::min(span, plan.key_capacity);
+}
+
+// Of the largest run that the plan is for.
+std::size_t most_bytes(const PlanImpl& plan) {
+  return plan.num_bytes(plan.shape.batch, plan.shape.num_queries, plan.shape.num_keys);
+}
+
+void choose_lanes(PlanImpl& plan) {
+  plan.group_queries = round_up(group_rows(plan), plan.kernels->query_lanes.lanes);
+  plan.tile_queries = plan.group_queries;
+  plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
+  plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
+  plan.reasons.push_back({"tiles", std::to_string(plan.group_queries) + " lanes x " + std::to_string(plan.tile_keys) +
+                                       " keys, " + who_wants(plan) + "whose scores stay in L1"});
+  plan.lanes_prefetch = lanes_prefetch(this_cpu(), plan.kernels->query_lanes);
+  plan.reasons.push_back({"prefetch", text_of(plan.lanes_prefetch, most_bytes(plan))});
+}
+
+void choose_decoding(PlanImpl& plan) {
+  plan.group_queries = plan.tile_queries = group_rows(plan);
+  const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
+  const std::size_t panel = plan.kernels->pack.panel_width;
+  const std::size_t chunk = std::clamp(multiple_within(kDecodeChunkBytes, std::max<std::size_t>(key_bytes, 1), panel),
+                                       round_up(kernels::kInnerBlock, panel), kChunkKeys);
+  plan.chunk_keys = plan.key_capacity > chunk ? chunk : 0;
+  plan.tile_keys = plan.scores_stride = std::min(plan.key_capacity, chunk);
+  plan.reasons.push_back({"tiles", count_text(plan.group_queries, "row") + " x " + std::to_string(plan.tile_keys) +
+                                       " keys of every head: " + std::to_string(key_bytes * plan.tile_keys / 1024) +
+                                       " KiB of keys and values"});
+  plan.decode_prefetch = decode_prefetch(this_cpu(), plan.kernels->few_rows);
+  plan.reasons.push_back({"prefetch", text_of(plan.decode_prefetch, most_bytes(plan))});
+}
+
+void choose_packed_tiles(PlanImpl& plan) {
+  const std::size_t panel = plan.kernels->pack.panel_width;
+  const bool additive = plan.layer->score == Score::kAdditive, fused = plan.pooling == Pooling::kFused;
+  const std::size_t most_queries = additive ? kAdditiveTileQueries : kDotTileQueries;
+  const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
+  const bool chunked =
+      fused && queries <= kChunkQueries && plan.key_capacity > kChunkKeys && !plan.options.attention_weights;
+  plan.chunk_keys = chunked ? kChunkKeys : 0;
+  plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel && !chunked ? 2 : 1;
+  std::string why;
+  if (fused) {
+    plan.tile_queries = std::min(queries, wanted_or(plan.wanted_tile_queries, most_queries));
+    plan.tile_keys = additive
+                         ? additive_span(plan)
+                         : std::min(plan.key_capacity, round_up(wanted_or(plan.wanted_tile_keys, kDotTileKeys), panel));
+    why = plan.tile_keys < plan.key_capacity
+              ? std::string(additive ? "scores of a tile stay in L2" : "scores of a tile stay in L1") +
+                    ", sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
+              : "all keys fit one tile";
+  } else {
+    const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kRowStep * kRowStep;
+    plan.tile_queries =
+        std::min(queries, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kRowStep, most_queries)));
+    plan.tile_keys = additive ? additive_span(plan) : plan.key_capacity;
+    why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
+          std::to_string(kRowStep);
+  }
+  plan.scores_stride = fused ? plan.tile_keys : plan.key_capacity;
+  // Dot products pack a head's keys and values whole, once for all its queries.
+  plan.span_keys = additive ? plan.tile_keys : plan.key_capacity;
+  plan.pass_keys = plan.span_keys;
+  plan.group_queries = plan.tile_queries;
+  const std::size_t pass_bytes = (plan.inner_size + plan.padded_values) * sizeof(float);
+  if (!additive && fused && pass_bytes * plan.key_capacity > kPassBytes) {
+    plan.pass_keys = std::min(multiple_within(kPassBytes, pass_bytes, plan.tile_keys), plan.span_keys);
+  }
+  if (fused && (additive || plan.pass_keys < plan.span_keys)) {
+    const std::size_t row_bytes = (plan.padded_values * plan.accumulator_levels + plan.inner_size) * sizeof(float);
+    plan.group_queries =
+        std::min(multiple_within(additive ? kGroupBytes : kDotGroupBytes, row_bytes, plan.tile_queries),
+                 round_up(queries, plan.tile_queries));
+  }
+  plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
+                                       " keys, panels of " + std::to_string(panel) + ": " + who_wants(plan) + why});
+  if (plan.group_queries > plan.tile_queries) {
+    plan.reasons.push_back({"group", std::to_string(plan.group_queries) + " queries pass " +
+                                         std::to_string(plan.pass_keys) +
+                                         " keys before the next keys, their sums within " +
+                                         std::to_string((additive ? kGroupBytes : kDotGroupBytes) / 1024) + " KiB"});
+  }
+}
+
+}  // namespace
+
+void choose_sizes(PlanImpl& plan) {
+  const std::size_t panel = plan.kernels->pack.panel_width;
+  plan.inner_size = to_size(plan.score_size) + (plan.layer->score == Score::kGaussian ? 1 : 0);
+  plan.key_capacity = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
+  plan.padded_values = round_up(to_size(plan.head_value_size), panel);
+  // Scores of a dot product are exponents of two where the softmax is online, those of an additive score become so.
+  const bool additive = plan.layer->score == Score::kAdditive;
+  const bool exponents = !additive && plan.pooling != Pooling::kMaterialised;
+  plan.query_scale = exponents ? plan.scale * kernels::kLog2E : plan.scale;
+  plan.score_scale = exponents ? 1.0f : kernels::kLog2E;
+}
+
+void choose_tiles(PlanImpl& plan) {
+  if (plan.pooling == Pooling::kLanes) return choose_lanes(plan);
+  if (plan.pooling == Pooling::kDecode) return choose_decoding(plan);
+  choose_packed_tiles(plan);
+}
+
+}  // namespace attend::detail
