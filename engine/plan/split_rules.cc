@@ -10,21 +10,27 @@
 namespace attend::detail {
 namespace {
 
-// Work items per thread: enough that uneven lengths even out.
+// Work items per thread. By arithmetic, for uneven lengths: who ends last keeps the others waiting for an item, a
+// quarter of a thread's work where items are alike. No benchmark compares other numbers; threads/* and what ends in
+// _threads2 show what this one comes to.
 constexpr std::size_t kItemsPerThread = 4;
-// Bytes of exponentials of the keys that a worker projects and pools itself, beside that: a quarter of 2 MiB of L2.
+// Bytes of exponentials of the keys that a worker projects and pools itself: a quarter of 2 MiB of L2, beside the half
+// that it has for the rest (tile_rules.cc). Within that half there is no room for the 512 keys of
+// additive/b8_m64_n512_u256, which took 11.96 ms projected beforehand and 10.83 so; additive/b64_m1_n100_u256, whose
+// entries share a window, 7.13 and 6.55.
 constexpr std::size_t kWindowBytes = 512 * 1024;
 // The least bytes of keys and values of a decoder's work item that heads are split into. EPYC (Zen 4), 2 threads, us,
 // all heads in one item and in two: 16 keys of 8 heads of size 128, 128 KiB, 5.6 and 4.0; 64 keys 18.5 and 10.5, 1024
 // keys 278 and 147, but 160 in four or eight, whose rows are read in smaller pieces (attend plan --layer dot --shape
-// 1,1,1024,128 --num-heads 32 --num-kv-heads 8 --threads 2 --measure).
+// 1,1,1024,128 --num-heads 32 --num-kv-heads 8 --threads 2 --measure). So the two of the first have 64 KiB each, and
+// what the busiest thread has to do must become less by more than those pieces cost.
 constexpr std::size_t kDecodeItemBytes = 64 * 1024;
+constexpr double kWorthIt = 0.9;
 
 std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // Into how many ranges of heads decoding cuts each of so many items, so that the busiest thread has less to do.
 std::size_t decode_head_ranges(const PlanImpl& plan, std::size_t items) {
-  constexpr double kWorthIt = 0.9;  // rows in smaller pieces take longer to read
   const std::size_t keys = plan.chunk_keys == 0 ? to_size(plan.shape.num_keys) : plan.chunk_keys;
   const std::size_t row_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t threads = to_size(plan.options.threads);

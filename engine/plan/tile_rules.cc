@@ -7,34 +7,45 @@
 
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
-#include "engine/kernels/tile_product.h"
 #include "engine/plan/prefetch_rules.h"
 
 namespace attend::detail {
 namespace {
 
-// Query rows of a tile: eight steps of the 6-row register kernel. bench: dot_tile/*.
+// Query rows of a tile: eight steps of the 6-row register kernel. bench: dot_tile/d64_q48_k128 beside
+// dot_tile/d64_q24_k128 and dot_tile/d64_q96_k128, and the same of d128.
 constexpr std::size_t kDotTileQueries = 48;
-// Keys of a dot product's tile: one inner block of the tile product. 48 x 128 scores and a panel of keys stay in L1.
+// Keys of a dot product's tile: one inner block of the tile product. 48 x 128 scores, 24 KiB, stay in L1 while a panel
+// of keys passes. 256 and 512 changed nothing for dot/b1_h12_m512_n512_d64 and dot/b1_h32_kv8_m2048_n2048_d128_causal;
+// alone: dot_tile/d64_q48_k256 and dot_tile/d64_q48_k512.
 constexpr std::size_t kDotTileKeys = kernels::kInnerBlock;
 // Bytes of packed keys and values that pass a group of queries before the next group does, and of the queries and sums
 // of a group: together half of 2 MiB of L2. Where all keys are fewer, a group is a tile. bench:
 // dot/b1_h32_kv8_m2048_n2048_d128.
 constexpr std::size_t kPassBytes = 512 * 1024, kDotGroupBytes = 512 * 1024;
-// The additive score is bound by its arithmetic from a few rows on; 16 keep the score tile at 32 KiB. bench:
-// additive/*.
+// Queries of an additive tile, and its keys where hidden units and values are few: 16 x 512 scores are 32 KiB. By
+// arithmetic: the score is bound by its own from a few rows on, so that little is to be won by either. Others on a
+// machine of yours, for additive/b2_m256_n1024_u128: attend plan --layer additive --shape 2,256,1024,192,256,256
+// --num-hiddens 128 --tune.
 constexpr std::size_t kAdditiveTileQueries = 16;
-// Keys of an additive tile, and of a materialised row at a time.
-constexpr std::size_t kTileKeys = 4 * kernels::kInnerBlock;
+constexpr std::size_t kAdditiveTileKeys = 4 * kernels::kInnerBlock;
 // Bytes of keys, and of values, that an additive worker packs at a time, and of sums and exponentials that it keeps for
-// its queries: with scores and staging, 1 MiB per worker up to 512 hidden units and value columns.
+// its queries. By arithmetic: 2 x 256 and 384 KiB leave 128 for scores and what else it holds, 1 MiB in all, half of
+// 2 MiB of L2, up to 512 hidden units and value columns (tests/contract_memory_test.cc).
 constexpr std::size_t kSpanBytes = 256 * 1024, kGroupBytes = 384 * 1024;
-// Up to this many queries, keys are cut into chunks that workers pool side by side. A chunk of one query and 256 hidden
-// units takes some 20 us, merging it well below one. Chunks are fixed, so that results do not depend on the threads.
+// Up to this many queries, keys are cut into chunks that workers pool side by side. By arithmetic: a chunk of one query
+// and 256 hidden units takes 14 us or more, 0.054 ns a term (additive_score/m128_n512_u256, AVX3), and merging it is
+// 256 multiply-adds. More queries make items by their ranges (choose_split); where they had better is not measured.
+// Chunks are fixed, so that results do not depend on the threads. bench: additive/b1_m1_n16384_u256 and
+// dot/b1_h32_kv8_m1_n4096_d128, with _threads2 and without.
 constexpr std::size_t kChunkQueries = 32, kChunkKeys = 1024;
-// Keys of a step of lanes. bench: query_lanes/*.
-constexpr std::size_t kLanesTileKeys = 128;
-// Bytes of keys and values of all heads that one worker reads before results are merged.
+// Keys of a step of lanes: a block of the sums over them, and 64 rows of scores are 32 KiB, so they stay in L1. The
+// steps of query_lanes/*; 256 and 512 on a machine of yours: attend plan --layer dot --shape 4,16,1024,64 --num-heads 8
+// --tune.
+constexpr std::size_t kLanesTileKeys = kernels::kInnerBlock;
+// Bytes of keys and values of all heads that one worker reads before results are merged. 8 MiB instead of 4, and twice
+// the keys of a head at a time, together: dot/b1_h32_kv8_m1_n4096_d128 1.39 -> 1.34 ms, dot/b8_h32_kv8_m1_n1024_d128
+// 2.81 -> 2.67.
 constexpr std::size_t kDecodeChunkBytes = 8 * 1024 * 1024;
 
 std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
@@ -63,7 +74,7 @@ std::size_t multiple_within(std::size_t bytes, std::size_t bytes_each, std::size
 std::size_t additive_span(const PlanImpl& plan) {
   const std::size_t most_columns = std::max({to_size(plan.score_size), plan.padded_values, std::size_t{1}});
   if (plan.wanted_tile_keys > 0) return std::min(plan.wanted_tile_keys, plan.key_capacity);
-  std::size_t span = kTileKeys;
+  std::size_t span = kAdditiveTileKeys;
   while (span > plan.kernels->pack.panel_width && span * most_columns * sizeof(float) > kSpanBytes) span /= 2;
   return std::min(span, plan.key_capacity);
 }
@@ -119,12 +130,12 @@ void choose_packed_tiles(PlanImpl& plan) {
                     ", sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
               : "all keys fit one tile";
   } else {
-    const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kRowStep * kRowStep;
+    const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kLeastRows * kLeastRows;
     plan.tile_queries =
-        std::min(queries, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kRowStep, most_queries)));
+        std::min(queries, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kLeastRows, most_queries)));
     plan.tile_keys = additive ? additive_span(plan) : plan.key_capacity;
     why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
-          std::to_string(kRowStep);
+          std::to_string(kLeastRows);
   }
   plan.scores_stride = fused ? plan.tile_keys : plan.key_capacity;
   // Dot products pack a head's keys and values whole, once for all its queries.

@@ -4,14 +4,17 @@
 
 #include <cstddef>
 
+#include "engine/kernels/tile_product.h"
 #include "engine/plan/plan_impl.h"
 
 namespace attend::detail {
 
-// Bytes of materialised scores a worker may hold at a time: a quarter of a 1 MiB share of L2.
+// Bytes of materialised scores a worker may hold at a time, of as many rows as fit. By arithmetic: a quarter of a 1 MiB
+// share of L2, beside the keys and values that pass. dot/b1_h12_m512_n512_d64_weights is within it by 48 rows; others:
+// attend plan --layer dot --shape 1,512,512,64 --num-heads 12 --attention-weights --tune.
 inline constexpr std::size_t kMaterialisedBytes = 256 * 1024;
-// The register kernel's rows; row tiles are multiples of it.
-inline constexpr std::size_t kRowStep = 6;
+// The fewest rows of them, however long: those that the register kernel takes at a time.
+inline constexpr std::size_t kLeastRows = kernels::kRowsPerStep;
 
 // Sizes that every path shares. The path must be chosen.
 void choose_sizes(PlanImpl& plan);
