@@ -86,6 +86,8 @@ HWY_INLINE void ForPrefetchInto(D /*d*/, PrefetchInto into, const Run& run) {
   }
 }
 
+static constexpr bool kDotsPrefetch = ATTEND_TRANSPOSES_IN_REGISTERS;
+
 #if ATTEND_TRANSPOSES_IN_REGISTERS
 // Dot products are summed in lanes, four to a group: 4 groups with 32 registers, 2 with 16.
 static constexpr std::size_t kDotGroups = kVectorsPerPanel;
@@ -223,7 +225,7 @@ void DotRows(D d, const DotRowsArgs& args) {
   ForPrefetchInto(d, args.later.into, [&](auto into) HWY_ATTR { DotRowsPrefetching<into()>(d, args); });
 }
 #else
-// One sum at a time.
+// One sum at a time, and nothing prefetched.
 template <class D>
 void DotRows(D d, const DotRowsArgs& args) {
   using V = hn::Vec<D>;

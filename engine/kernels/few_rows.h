@@ -75,6 +75,7 @@ struct FewRowsKernels {
   void (*pool)(const PoolRowsArgs&);
   bool whole_lines;       // a vector may hold a line of memory, 64 bytes
   bool has_32_registers;  // else keys are not prefetched once more (kL2KeysThenL1)
+  bool prefetches_keys;   // whether dots heeds DotRowsArgs::later; pool always heeds its own
 };
 
 FewRowsKernels few_rows_kernels(std::int64_t target);

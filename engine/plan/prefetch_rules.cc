@@ -64,9 +64,9 @@ LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& k
 // AVX2 lost 10 to 20 % (dot/b1_h32_kv8_m1_n4096_d128). On Zen 4 it brought nothing.
 DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& kernels) {
   using kernels::PrefetchInto;
-  DecodePrefetch prefetch{.least_far_bytes = 3 * cpu.least_far_bytes()};
+  DecodePrefetch prefetch{.least_far_bytes = 3 * cpu.least_far_bytes(), .keys = kernels.prefetches_keys};
   if (!cpu.is_amd) {
-    if (kernels.has_32_registers) prefetch.near = prefetch.far = PrefetchInto::kL2KeysThenL1;
+    if (kernels.has_32_registers && kernels.prefetches_keys) prefetch.near = prefetch.far = PrefetchInto::kL2KeysThenL1;
     return prefetch;
   }
   if (has_roomy_l1(cpu)) {
@@ -96,14 +96,17 @@ kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedS
 }
 
 std::string text_of(const LanesPrefetch& prefetch, std::size_t most_bytes) {
-  if (!prefetch.prefetches) return "nothing is prefetched: it would cost more than it brings";
-  if (!prefetch.prefetches_in_run_over(most_bytes)) return "nothing is prefetched: a core's share of L3 holds it";
+  // Some of the rows at work are prefetched anyway, close before their turn (kernels/lane_product-inl.h).
+  const std::string none = "the next step's rows are not prefetched: ";
+  if (!prefetch.prefetches) return none + "it would cost more than it brings";
+  if (!prefetch.prefetches_in_run_over(most_bytes)) return none + "a core's share of L3 holds them all";
   return std::string("the next step's rows are prefetched, ") + (prefetch.two_lines ? "two lines" : "a line") +
          " a term, in runs over " + mib_text(prefetch.least_far_bytes) + " or more";
 }
 
 std::string text_of(const DecodePrefetch& prefetch, std::size_t most_bytes) {
-  std::string text = std::string("later rows are prefetched ") + text_of(prefetch.near);
+  std::string text =
+      std::string("later ") + (prefetch.keys ? "rows" : "values") + " are prefetched " + text_of(prefetch.near);
   if (prefetch.far == prefetch.near || most_bytes < prefetch.least_far_bytes) return text;
   return text + "; " + text_of(prefetch.far) + " in runs over " + mib_text(prefetch.least_far_bytes) + " or more";
 }

@@ -27,6 +27,7 @@ LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& k
 struct DecodePrefetch {
   kernels::PrefetchInto near = kernels::PrefetchInto::kL2, far = kernels::PrefetchInto::kL2;
   std::size_t least_far_bytes = 0;
+  bool keys = true;  // else values alone: FewRowsKernels::prefetches_keys
 
   kernels::PrefetchInto in_run_over(std::size_t bytes) const { return bytes < least_far_bytes ? near : far; }
 };

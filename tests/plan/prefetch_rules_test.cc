@@ -12,6 +12,7 @@
 #include "engine/kernels/kernel_set.h"
 #include "engine/plan/plan_impl.h"
 #include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
 #include "tests/support/run.h"
 
 namespace attend::tests {
@@ -35,6 +36,7 @@ constexpr Cpu kZen5{.is_amd = true, .l1_bytes = 48u << 10, .l3_bytes = 32 * kMiB
 DecodePrefetch decode_on(const Cpu& cpu, bool whole_lines) {
   kernels::FewRowsKernels kernels{};
   kernels.whole_lines = kernels.has_32_registers = whole_lines;
+  kernels.prefetches_keys = true;
   return decode_prefetch(cpu, kernels);
 }
 
@@ -153,10 +155,25 @@ TEST_CASE("prefetch: plans of few queries say how they prefetch, others do not")
             .ends_with("  " + text_of(decode_prefetch(this_cpu(), kernels.few_rows), bytes(301))));
   CHECK(line_of(1, 1 << 20, "dot/decode")
             .ends_with("  " + text_of(decode_prefetch(this_cpu(), kernels.few_rows), bytes((1 << 20) + 1))));
-  CHECK(line_of(16, 300, "dot/lanes").find("nothing is prefetched") != std::string::npos);
+  CHECK(line_of(16, 300, "dot/lanes").find("rows are not prefetched") != std::string::npos);
   CHECK(line_of(16, 1 << 20, "dot/lanes")
             .ends_with("  " + text_of(lanes_prefetch(this_cpu(), kernels.query_lanes), bytes((1 << 20) + 16))));
   CHECK(line_of(16, 300, "dot/fused") == "");
+}
+
+TEST_CASE("prefetch: a decoder's keys only where the target's kernels heed it, else its values alone") {
+  kernels::FewRowsKernels kernels{};
+  CHECK(text_of(decode_prefetch(kZen4, kernels), kMiB << 10) == "later values are prefetched into L2");
+  CHECK(text_of(decode_prefetch(kZen5, kernels), kMiB << 10) == "later values are prefetched into L1");
+  kernels.has_32_registers = true;
+  CHECK(text_of(decode_prefetch(kIntel, kernels), kMiB << 10) == "later values are prefetched into L2");
+  for_each_target([](const Target& target) {
+    const bool heeds = kernels::kernel_set(target.id()).few_rows.prefetches_keys;
+    if (target.name() == "SCALAR") CHECK_FALSE(heeds);
+    const Plan plan = DotAttention().plan({.batch = 1, .num_queries = 1, .num_keys = 300, .query_size = 64},
+                                          {.target = target, .path = "dot/decode"});
+    CHECK(missing_parts(plan.explain(), {heeds ? "later rows are prefetched" : "later values are prefetched"}) == "");
+  });
 }
 
 TEST_CASE("prefetch: words, for as many bytes as may be prefetched") {
@@ -172,9 +189,9 @@ TEST_CASE("prefetch: words, for as many bytes as may be prefetched") {
             text_of(LanesPrefetch{.least_far_bytes = 9 * kMiB, .prefetches = true, .two_lines = true}, 9 * kMiB),
             {"two lines a term"}) == "");
   CHECK(text_of(LanesPrefetch{.least_far_bytes = 9 * kMiB}, 9 * kMiB) ==
-        "nothing is prefetched: it would cost more than it brings");
+        "the next step's rows are not prefetched: it would cost more than it brings");
   CHECK(text_of(LanesPrefetch{.least_far_bytes = 9 * kMiB, .prefetches = true}, 9 * kMiB - 1) ==
-        "nothing is prefetched: a core's share of L3 holds it");
+        "the next step's rows are not prefetched: a core's share of L3 holds them all");
   CHECK(missing_parts(text_of(LanesPrefetch{.least_far_bytes = 9 * kMiB - 256 * 1024, .prefetches = true}, 9 * kMiB),
                       {"8.75 MiB"}) == "");
 }
