@@ -11,13 +11,11 @@ kernels::PrefetchRows rows_from(const Rows<const float>& rows, std::int64_t b, s
           static_cast<std::size_t>(size)};
 }
 
-void NextRows::at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end) {
-  const auto group = static_cast<std::int64_t>(plan_.group_queries);
-  const std::int64_t next = std::min(end, m + group);
+void NextRows::at_work(std::int64_t b, const Queries& group, const Queries& next_group) {
   const Rows<const float> output{job_.output.data, job_.output.batch_stride, job_.output.head_stride,
                                  job_.output.row_stride};
-  rows_[0] = rows_from(output, b, h, m, next, plan_.head_value_size);
-  rows_[1] = rows_from(job_.queries, b, h, next, std::min(end, next + group), plan_.score_size);
+  rows_[0] = rows_from(output, b, group.h, group.first, group.last, plan_.head_value_size);
+  rows_[1] = rows_from(job_.queries, b, next_group.h, next_group.first, next_group.last, plan_.score_size);
 }
 
 void NextRows::goes_on_with(std::size_t item, std::size_t most_keys) {

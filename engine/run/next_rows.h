@@ -21,9 +21,14 @@ class NextRows {
  public:
   explicit NextRows(const PoolJob& job) : job_(job), plan_(*job.plan) {}
 
-  // A group of queries of a head begins with query m; the last one ends before `end`.
-  void at_work(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t end);
-  // The worker probably goes on with this item, if there is such, and begins with so many of its keys.
+  // Queries first to last - 1 of a head of entry b.
+  struct Queries {
+    std::int64_t h = 0, first = 0, last = 0;
+  };
+  // The output rows of a group of queries will be written, and then the next group be packed. Either may be empty.
+  void at_work(std::int64_t b, const Queries& group, const Queries& next_group);
+  // The worker probably goes on with this item, if there is such, and begins with so many of its keys. They are
+  // prefetched as soon as nothing else is: more than L2 holds come as far as L3.
   void goes_on_with(std::size_t item, std::size_t most_keys);
 
   // Rows to prefetch now, or null.

@@ -224,7 +224,7 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   NextRows next_rows(job);
   std::span<kernels::PrefetchRows> ahead;
   if (plan.lanes_prefetch.prefetches_in_run_over(job.num_bytes())) {
-    next_rows.at_work(b, kv_head * plan.group_heads(), 0, job.visible.num_queries(b));
+    next_rows.at_work(b, {kv_head * plan.group_heads(), 0, job.visible.num_queries(b)}, {});
     next_rows.goes_on_with(item.next, plan.tile_keys);
     ahead = next_rows.all();
   }

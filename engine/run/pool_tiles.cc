@@ -1,6 +1,6 @@
 // Attention tile by tile. For every group of queries: pack them; then for every tile of keys, in order, scores, a step
 // of the online softmax, and p times values (fused); or the scores of whole rows, their softmax, and p times values
-// (materialised). Dot products, gaussians and additive scores differ in run/tile_scores.cc alone.
+// (materialised). How a dot product, a gaussian or an additive score is scored: run/tile_scores.cc.
 #include "engine/run/pool.h"
 
 #include <algorithm>
@@ -22,6 +22,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 // Keys of one key-value head of one batch entry, from `begin` to limit - 1, and the query heads that share them.
 class HeadGroup {
  public:
+  HeadGroup(const HeadGroup&) = delete;  // its parts refer to each other
   // window: where keys are projected, or null.
   HeadGroup(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
             KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts, NextRows& next_rows)
@@ -47,20 +48,29 @@ class HeadGroup {
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         next_rows_(next_rows) {}
 
-  // Queries first ... last - 1 of each head, a group at a time. chunk: which of the chunks these keys are.
+  // Queries first ... last - 1 of each head, a group at a time, and the same ones of all heads before the next ones:
+  // where rows of heads lie side by side, they share pages, whose addresses are looked up once then. EPYC (Zen 4),
+  // AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: 1 % (prefetching took 3.2 % of the time, and takes 2.2). chunk: which
+  // of the chunks these keys are.
   void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
     const std::int64_t computed = std::min(last, job_.visible.num_queries(b_));
-    for (h_ = kv_head_ * plan_.group_heads(); h_ < (kv_head_ + 1) * plan_.group_heads(); ++h_) {
-      for (std::int64_t m = first; m < computed; m += static_cast<std::int64_t>(plan_.group_queries)) {
-        next_rows_.at_work(b_, h_, m, computed);
-        pool_group(m, std::min(plan_.group_queries, static_cast<std::size_t>(computed - m)), chunk);
+    const auto group = static_cast<std::int64_t>(plan_.group_queries);
+    const std::int64_t first_head = kv_head_ * plan_.group_heads(), end_head = first_head + plan_.group_heads();
+    for (std::int64_t m = first; m < computed; m += group) {
+      const std::int64_t end = std::min(computed, m + group);
+      for (h_ = first_head; h_ < end_head; ++h_) {
+        next_group_ = h_ + 1 < end_head ? NextRows::Queries{h_ + 1, m, end}
+                                        : NextRows::Queries{first_head, end, std::min(computed, end + group)};
+        pool_group(m, static_cast<std::size_t>(end - m), chunk);
       }
-      if (plan_.chunk_keys == 0) clear_rows(job_, b_, h_, std::max(first, computed), last);
     }
+    if (plan_.chunk_keys > 0) return;
+    for (std::int64_t h = first_head; h < end_head; ++h) clear_rows(job_, b_, h, std::max(first, computed), last);
   }
 
  private:
   void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
+    next_rows_.at_work(b_, {}, {});  // what the group before has not prefetched is too late
     for (std::size_t r = 0; r < rows; ++r) {
       const std::int32_t len = job_.visible.of(b_, m + static_cast<std::int64_t>(r));
       row_lens_[r] = std::min(len, static_cast<std::int32_t>(limit_));
@@ -147,6 +157,15 @@ class HeadGroup {
     }
   }
 
+  // What a group of queries will write and the next one read, from its last pass on: before that, the passes would push
+  // it out of L2 again. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: packing queries and finishing rows
+  // took 3.2 % of the time, and take 1.
+  void prefetch_next(const Tile& group) {
+    const std::int64_t end = group.m + static_cast<std::int64_t>(group.rows);
+    next_rows_.at_work(b_, plan_.chunk_keys > 0 ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
+                       next_group_);
+  }
+
   // Pass by pass of keys, tile by tile of queries, key tile by key tile; softmax_tile.h states the recurrence. A row
   // meets its keys in order whatever the passes.
   void pool_fused(const Tile& group) {
@@ -154,6 +173,7 @@ class HeadGroup {
     std::fill(row_sums_, row_sums_ + group.rows * kernels_.softmax_tile.sums_stride, 0.0f);
     for (std::size_t pass = begin_; pass < group.longest; pass += plan_.pass_keys) {
       keys_.hold(pass);
+      if (pass + plan_.pass_keys >= group.longest) prefetch_next(group);
       for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
         const Tile tile = tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
         const std::size_t end = std::min(pass + plan_.pass_keys, tile.longest);
@@ -212,6 +232,7 @@ class HeadGroup {
   // Whole rows: the weights are written where they are wanted and pool the values from there. What the softmax
   // prefetches (SoftmaxPrefetch) made no difference on Zen 4, dot/*_weights: the scores are cached.
   void pool_materialised(const Tile& tile) {
+    prefetch_next(tile);
     for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
       score(tile, first, std::min(plan_.tile_keys, tile.longest - first), scores_ + first, nullptr);
     }
@@ -259,7 +280,8 @@ class HeadGroup {
   TileScores tile_scores_;
   const kernels::KernelSet& kernels_;
   const std::int64_t b_, kv_head_;
-  std::int64_t h_ = 0;  // the query head at work
+  std::int64_t h_ = 0;            // the query head at work
+  NextRows::Queries next_group_;  // behind the group at work
   const std::size_t begin_, limit_;
   const std::size_t value_size_;
   const std::size_t accumulator_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
