@@ -20,9 +20,10 @@ constexpr std::size_t kDotTileQueries = 48;
 // alone: dot_tile/d64_q48_k256 and dot_tile/d64_q48_k512.
 constexpr std::size_t kDotTileKeys = kernels::kInnerBlock;
 // Bytes of packed keys and values that pass a group of queries before the next group does, and of the queries and sums
-// of a group: together half of 2 MiB of L2. Where all keys are fewer, a group is a tile. bench:
-// dot/b1_h32_kv8_m2048_n2048_d128.
-constexpr std::size_t kPassBytes = 512 * 1024, kDotGroupBytes = 512 * 1024;
+// of a group: together less than half of 1 MiB of L2, which has to hold what is prefetched too. Where all keys are
+// fewer, a group is a tile. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128 and _causal: 512 and 512 650 and 336
+// ms, 256 and 256 644 and 332, 256 and 128 or 192 and 192 640 and 329; 8 heads of 512 to 4096 keys within 1 %.
+constexpr std::size_t kPassBytes = 256 * 1024, kDotGroupBytes = 192 * 1024;
 // Queries of an additive tile, and its keys where hidden units and values are few: 16 x 512 scores are 32 KiB. By
 // arithmetic: the score is bound by its own from a few rows on, so that little is to be won by either. Others on a
 // machine of yours, for additive/b2_m256_n1024_u128: attend plan --layer additive --shape 2,256,1024,192,256,256
