@@ -14,8 +14,8 @@
 namespace attend::detail {
 namespace {
 
-// The most rows that are offered to a path, preferred or not: more than the rules below prefer, 14 rows and 16 vectors
-// at the most, so that --tune may find another crossing on another machine.
+// The most rows that are offered to a path, preferred or not: at least as many as the rules below prefer, 14 rows and
+// 16 vectors, so that --tune may find another crossing on another machine.
 constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed.
 // Against more keys wide ones must be full (kFull), unless values are padded by a fifth or more (kPadding: sizes 32, 80
@@ -52,8 +52,8 @@ constexpr double kWideLanes = 16;
 // below the 4 MB from which on most_decode_rows has another row.
 constexpr double kCachedBytes = 2 * 1024 * 1024;
 // Those that the core's share of L3 does not hold either: for wide vectors between the 4 and the 8 MB at which
-// most_decode_rows was measured. Narrow vectors take longer for the sums across them, memory
-// or not. dot/decode against dot/lanes (below 1 decode wins), EPYC (Zen 4), AVX2, 8 heads; attend plan --layer dot
+// most_decode_rows was measured. Narrow vectors take longer for the sums across them, memory or not. dot/decode against
+// dot/lanes (below 1 decode wins), EPYC (Zen 4), AVX2, 8 heads; attend plan --layer dot
 // --shape 1,8,4096,64 --num-heads 8 --tune --target AVX2:
 //
 //     2048 keys of size 64 (8 MB)    5 rows 1.44, 8 rows 1.63

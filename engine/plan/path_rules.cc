@@ -1,5 +1,5 @@
-// Which path is taken, and why. Additive scores are factored or rational, pooled online or by whole rows; which of the
-// four ways of a dot product pays is dot_path.cc's.
+// Which path is taken, and why. Additive scores are factored or rational, pooled online or by whole rows. Which of
+// three ways of a dot product pays is dot_path.cc's; whole rows are taken here, where their weights are asked for.
 #include "engine/plan/path_rules.h"
 
 #include <algorithm>
