@@ -32,7 +32,8 @@ constexpr std::size_t kAdditiveTileQueries = 16;
 constexpr std::size_t kAdditiveTileKeys = 4 * kernels::kInnerBlock;
 // Bytes of keys, and of values, that an additive worker packs at a time, and of sums and exponentials that it keeps for
 // its queries. By arithmetic: 2 x 256 and 384 KiB leave 128 for scores and what else it holds, 1 MiB in all, half of
-// 2 MiB of L2, up to 512 hidden units and value columns. Where it projects keys too, their span counts with the window,
+// 2 MiB of L2, up to 512 hidden units and value columns; up to 1024 where queries and keys are large, too, so that
+// weights are our own kernel's, which needs no scratch. Where it projects keys too, their span counts with the window,
 // and the block of rows that a projection leaves takes its place (tests/contract_memory_test.cc).
 constexpr std::size_t kSpanBytes = 256 * 1024, kGroupBytes = 384 * 1024;
 // Up to this many queries, keys are cut into chunks that workers pool side by side. By arithmetic: a chunk of one query
