@@ -40,11 +40,6 @@ Tensor normal_rows(Random& random, std::int64_t batch, std::int64_t rows, std::i
   return tensor;
 }
 
-template <class T>
-TensorView<T> split(const TensorView<T>& view, std::int64_t heads) {
-  return heads > 1 ? split_heads(view, heads) : view;
-}
-
 }  // namespace
 
 MadeUpProblem::MadeUpProblem(const PlanImpl& plan, std::uint64_t seed)
@@ -82,16 +77,16 @@ MadeUpProblem::MadeUpProblem(const PlanImpl& plan, std::uint64_t seed)
 }
 
 Inputs MadeUpProblem::inputs() const {
-  Inputs in{.queries = split(queries_.view(), heads_),
-            .keys = split(keys_.view(), kv_heads_),
-            .values = split(values_.view(), kv_heads_),
+  Inputs in{.queries = on_heads(queries_.view(), heads_),
+            .keys = on_heads(keys_.view(), kv_heads_),
+            .values = on_heads(values_.view(), kv_heads_),
             .valid_lens = {}};
   if (!lens_.sizes.empty()) in.valid_lens = lens_.view();
   return in;
 }
 
 Outputs MadeUpProblem::outputs() {
-  Outputs out{.output = split(output_.view(), heads_), .attention_weights = {}};
+  Outputs out{.output = on_heads(output_.view(), heads_), .attention_weights = {}};
   if (!weights_.sizes.empty()) out.attention_weights = weights_.view();
   return out;
 }

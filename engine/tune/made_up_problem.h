@@ -20,6 +20,12 @@ class MadeUpProblem {
   Outputs outputs();
 
  private:
+  // Where queries have heads, keys have, if only one: (B, 1, N, D).
+  template <class T>
+  TensorView<T> on_heads(const TensorView<T>& rows, std::int64_t heads) const {
+    return heads_ > 1 ? split_heads(rows, heads) : rows;
+  }
+
   std::int64_t heads_, kv_heads_;
   Tensor queries_, keys_, values_, output_, weights_;
   LengthsTensor lens_;

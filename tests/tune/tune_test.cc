@@ -190,6 +190,24 @@ TEST_CASE("tune: lengths per query where queries are skipped, of which every run
   }
 }
 
+TEST_CASE("tune: keys that heads share, one head of them for all included") {
+  for (const Layer layer : {Layer::kDotHeads, Layer::kGaussianHeads, Layer::kMultiHead}) {
+    for (const std::int64_t kv_heads : {1, 2, 4}) {
+      for (const std::int64_t queries : {1, 3, 30}) {
+        INFO(layer_name(layer), ", ", kv_heads, " heads of keys, ", queries, " queries");
+        const LayerCase c(
+            {.layer = layer, .num_queries = queries, .num_hiddens = 16, .num_heads = 4, .num_kv_heads = kv_heads});
+        for (const bool weights : {false, true}) {
+          const PlanOptions options{.attention_weights = weights};
+          const Tuned tuned = Planner::tune(c.attention, c.shape, options, {.seconds = 0, .tiles = false});
+          CHECK(tuned.candidates.size() == tuned.plan.candidates().size());
+          CHECK(Planner::measure(tuned.plan, kQuick) > 0);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("tune: threads, an executor of the caller's, prepared keys, lengths, masks and empty problems") {
   const LayerCase c({.layer = Layer::kDotHeads, .num_queries = 5, .num_keys = 70});
   ThreadPool pool(2);
