@@ -128,6 +128,14 @@ class Results(unittest.TestCase):
             self.skipTest("built without oneDNN")
         self.counters(contenders, 2, {"max_error"})
 
+    def test_the_planner_is_measured_on_all_its_shapes(self) -> None:
+        *cases, summary = self.run_cases("^planner/")["benchmarks"]
+        self.assertTrue(summary["name"].startswith("planner/summary/"))
+        self.assertEqual(summary["shapes"], len(cases))
+        self.assertGreater(len(cases), 60)
+        for case in cases:
+            self.assertGreaterEqual(case["rule_to_best"], 1, case["name"])
+
     def test_the_head_has_the_bounds_of_what_runs(self) -> None:
         for target in (self.targets[0], self.targets[-1]):
             context = self.run_cases(f"^overhead/.*/{target}$")["context"]
