@@ -128,8 +128,7 @@ void choose_path(PlanImpl& plan) {
   plan.wanted_tile_keys = to_size(options.tile_keys);
   const Candidate* chosen = &all.front();
   std::string why = why_first(plan, *chosen);
-  const ProfileEntry* measured =
-      options.profile == nullptr || !options.path.empty() ? nullptr : options.profile->find(problem_text(plan));
+  const ProfileEntry* measured = options.profile == nullptr ? nullptr : options.profile->find(problem_text(plan));
   const Candidate* of_profile = measured == nullptr ? nullptr : find_path(all, measured->path);
   if (!options.path.empty()) {
     chosen = find_path(all, options.path);
@@ -139,12 +138,14 @@ void choose_path(PlanImpl& plan) {
     why = "asked for";
   } else if (of_profile != nullptr && has_asked_tiles(plan, *of_profile)) {
     chosen = of_profile;
-    if (options.tile_queries == 0) plan.wanted_tile_queries = to_size(measured->tile_queries);
-    if (options.tile_keys == 0) plan.wanted_tile_keys = to_size(measured->tile_keys);
     why = "by the profile, " + microseconds_text(measured->microseconds) + " us when tuned";
   } else if (measured != nullptr) {
     why += "; the profile's " + measured->path +
            (of_profile == nullptr ? " is not among the candidates" : " does not have the tiles asked for");
+  }
+  if (chosen == of_profile && has_asked_tiles(plan, *chosen)) {
+    if (options.tile_queries == 0) plan.wanted_tile_queries = to_size(measured->tile_queries);
+    if (options.tile_keys == 0) plan.wanted_tile_keys = to_size(measured->tile_keys);
   }
   plan.path = chosen->path;
   plan.pooling = chosen->pooling;

@@ -107,8 +107,9 @@ struct PlanOptions {
   // smaller tiles. A tile that the path does not have is an Error.
   std::int64_t tile_queries = 0, tile_keys = 0;
   // Choices that were measured (attend/planner.h). An entry for exactly this problem overrides the rules; path,
-  // tile_queries and tile_keys override the entry. Looked at while planning only. Entries are for one number of
-  // threads: with a profile, and only then, threads may change the path and so the last bits of results.
+  // tile_queries and tile_keys each override what the entry says of it, and its tiles are those of its path alone.
+  // Looked at while planning only. Entries are for one number of threads: with a profile, and only then, threads may
+  // change the path and so the last bits of results.
   const Profile* profile = nullptr;
   // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones. Chooses
   // no other path, so that results keep their bits; for a few queries, path "dot/fused" uses prepared keys fastest.
@@ -163,7 +164,7 @@ class Plan {
   // Computes output = softmax(score(queries, keys)) values, row by row over each row's valid keys.
   //   Shapes: as in Inputs and Outputs; each of B, M, N at most what was planned for.
   //   Strides: in elements; the innermost is 1, but free in valid_lens, all others are free: negative everywhere, zero
-  //     only where reading. Rows of an output do not overlap each other.
+  //     only where reading. Rows of an output do not overlap each other; of that, zero strides alone are an Error.
   //   Aliasing: output and attention_weights overlap neither each other nor any input; overlap is undefined. Inputs may
   //     overlap each other. No alignment is asked for.
   //   Special values: a row that sees no key (by its valid length or a causal mask) gives output and weights 0; a NaN

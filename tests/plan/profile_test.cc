@@ -210,6 +210,10 @@ TEST_CASE("profile: forced path and tiles override it") {
   const Plan path = dot.plan(kShape, {.path = "dot/materialised", .profile = &profile});
   CHECK(missing_parts(plan_line(path, "path"), {"dot/materialised: asked for"}) == "");
   CHECK(plan_line(path, "tiles").find("profile") == std::string::npos);
+  // Its tiles are those of its path, whoever says that.
+  const Plan same = dot.plan(kShape, {.path = "dot/fused", .profile = &profile});
+  CHECK(missing_parts(plan_line(same, "path"), {"dot/fused: asked for"}) == "");
+  CHECK(missing_parts(plan_line(same, "tiles"), {"24 queries x 256 keys", "by the profile"}) == "");
   const Plan tiles = dot.plan(kShape, {.tile_queries = 6, .profile = &profile});
   CHECK(missing_parts(plan_line(tiles, "tiles"), {"6 queries x 256 keys", "asked for"}) == "");
 }

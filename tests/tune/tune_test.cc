@@ -154,6 +154,17 @@ TEST_CASE("tune: options: a forced path restricts, forced tiles are an error, a 
   const Shape shape{.batch = 1, .num_queries = 20, .num_keys = 200, .query_size = 8};
   const Tuned one = Planner::tune(dot, shape, {.path = "dot/materialised"}, kQuick);
   for (const TunedCandidate& candidate : one.candidates) CHECK(candidate.path == "dot/materialised");
+  // Its tiles are those that were found, not the rules'.
+  for (const std::string path : {"dot/fused", "dot/materialised"}) {
+    for (const std::int64_t queries : {50, 90, 130, 200}) {
+      const Shape large{.batch = 1, .num_queries = queries, .num_keys = 2000, .query_size = 8};
+      const Tuned tuned = Planner::tune(dot, large, {.path = path}, kQuick);
+      const ProfileEntry& entry = tuned.profile.entries().front();
+      const Plan asked =
+          dot.plan(large, {.path = path, .tile_queries = entry.tile_queries, .tile_keys = entry.tile_keys});
+      CHECK(tuned.plan.workspace_bytes() == asked.workspace_bytes());
+    }
+  }
   CHECK(missing_parts(error_message([&] { Planner::tune(dot, shape, {.tile_keys = 128}, kQuick); }),
                       {"tile_keys is 128, expected 0"}) == "");
   CHECK(missing_parts(error_message([&] { Planner::tune(dot, shape, {.tile_queries = 6}, kQuick); }),
