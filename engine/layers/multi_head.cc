@@ -99,13 +99,14 @@ MultiHeadParameters from_torch(const Parameters& parameters) {
   }
   const TensorView<const float> bias = parameters.find("in_proj_bias");
   if (!bias.empty()) {
-    const std::int64_t rows = p.W_q.size(0);
-    if (bias.rank() != 1 || bias.size(0) != 3 * rows) {
-      fail(detail::source_of(parameters), ": in_proj_bias is ", to_string(bias.sizes()), ", expected (", 3 * rows, ")");
+    const std::int64_t q = p.W_q.size(0), k = p.W_k.size(0), v = p.W_v.size(0);  // equal but for shared heads
+    if (bias.rank() != 1 || bias.size(0) != q + k + v) {
+      fail(detail::source_of(parameters), ": in_proj_bias is ", to_string(bias.sizes()), ", expected (", q + k + v,
+           ")");
     }
-    p.b_q = TensorView<const float>(bias.data(), {rows});
-    p.b_k = TensorView<const float>(bias.data() + rows, {rows});
-    p.b_v = TensorView<const float>(bias.data() + 2 * rows, {rows});
+    p.b_q = TensorView<const float>(bias.data(), {q});
+    p.b_k = TensorView<const float>(bias.data() + q, {k});
+    p.b_v = TensorView<const float>(bias.data() + q + k, {v});
   }
   p.W_o = require(parameters, "out_proj.weight", meaning);
   p.b_o = parameters.find("out_proj.bias");

@@ -120,6 +120,20 @@ TEST_CASE("parameters: torch's packed projection is query, key, value from top t
   CHECK(found.b_o.data() == parameters.find("out_proj.bias").data());
 }
 
+TEST_CASE("parameters: torch's one bias is cut by the rows of each matrix, which shared heads have fewer of") {
+  const Named named =
+      resized(resized(resized(kTorchSizes, "k_proj_weight", {4, 7}), "v_proj_weight", {4, 5}), "in_proj_bias", {20});
+  CHECK(multi_head_error(named, {.num_heads = 3, .num_kv_heads = 1}) == "");
+  const Parameters parameters = make(named);
+  const MultiHeadParameters found = MultiHeadParameters::from(parameters);
+  const float* bias = parameters.find("in_proj_bias").data();
+  CHECK(found.b_k.data() == bias + 12);
+  CHECK(found.b_v.data() == bias + 16);
+  CHECK(found.b_v.size(0) == 4);
+  CHECK(missing_parts(multi_head_error(resized(named, "in_proj_bias", {36}), {.num_heads = 3, .num_kv_heads = 1}),
+                      {"in_proj_bias is (36), expected (20)"}) == "");
+}
+
 TEST_CASE("parameters: a missing tensor is named") {
   for (const auto& parameter : kAdditive) {
     const std::string& name = parameter.first;
@@ -157,7 +171,7 @@ TEST_CASE("parameters: a mis-shaped tensor is named with what was found and what
       {multi_head_error(with(kTextbook, "W_v.bias", {12})), {"W_v.bias", "(12)", "15"}},
       {multi_head_error(with(kTextbook, "W_o.bias", {12})), {"W_o.bias", "(12)", "9"}},
       {multi_head_error(resized(kTorch, "in_proj_weight", {35, 12})), {"in_proj_weight", "(35, 12)"}},
-      {multi_head_error(resized(kTorch, "in_proj_bias", {24})), {"in_proj_bias", "(24)", "36"}},
+      {multi_head_error(resized(kTorch, "in_proj_bias", {24})), {"in_proj_bias is (24), expected (36)"}},
       {multi_head_error(resized(kTorch, "out_proj.weight", {12, 13})), {"out_proj.weight", "(12, 13)", "12"}},
       {multi_head_error(resized(kBert, "key.weight", {6, 12})), {"key.weight", "(6, 12)", "12"}},
       {multi_head_error(resized(kBert, "query.bias", {1, 12})), {"query.bias", "(1, 12)", "12"}},
