@@ -21,7 +21,7 @@ struct MaskedSoftmaxOptions {
 //   Shapes: input and output (B, M, N), or (B, H, M, N); valid_lens (B) or (B, M), int32, 0 <= len <= N, or not given
 //     (all valid).
 //   Strides: in elements; the innermost is 1, but free in valid_lens, all others are free: negative everywhere, zero
-//     only where reading. Rows of output do not overlap each other.
+//     only where reading. Rows of output do not overlap each other; of that, zero strides alone are an Error.
 //   Aliasing: output may be input itself (same data and strides); any other overlap is undefined.
 //   Special values: a row with len 0 is 0. The maximum is subtracted, so large scores do not overflow. -inf weighs 0; a
 //     row whose valid scores are all -inf is 0. A NaN or +inf among the valid scores makes the row's valid part NaN.
