@@ -168,7 +168,8 @@ Command add_bench_compare(CLI::App& app) {
       "\n"
       "Example:\n"
       "  attend bench-compare before.json after.json --filter '^dot/.*/AVX3$' --fail-on-slower");
-  parser->callback([words] {
+  parser->callback([words, parser] {
+    check_not_empty(*parser, {"FILE_A", "FILE_B", "--output"});
     if (!words->output.empty()) check_ending("--output", words->output, {".json", ".csv"});
     check_apart({{"--output", words->output}}, {{"FILE_A", words->a}, {"FILE_B", words->b}});
   });

@@ -13,6 +13,7 @@
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/numbers.h"
+#include "tools/attend/words.h"
 
 namespace attend::tools {
 namespace {
@@ -83,6 +84,7 @@ Command add_compare(CLI::App& app) {
          "Exit 1 when the largest difference is beyond this.")
       ->option_text("X");
   sub->footer("Example:\n  attend compare out.npy pytorch.npz:output --tolerance 1e-5");
+  sub->callback([sub] { check_not_empty(*sub, {"ACTUAL", "EXPECTED"}); });
   return {sub, [words] { compare(*words); }};
 }
 

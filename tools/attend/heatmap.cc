@@ -155,7 +155,8 @@ Command add_heatmap(CLI::App& app) {
       "Example:\n"
       "  attend heatmap --attention-weights weights.npy --row-labels iso.txt --column-labels written.txt \\\n"
       "      --batch 3 --output alignment.png");
-  parser->callback([words] {
+  parser->callback([words, parser] {
+    check_not_empty(*parser, {"--attention-weights", "--row-labels", "--column-labels"});
     check_ending("--output", words->output, {".png", ".svg"});
     check_apart({{"--output", words->output}}, {{"--attention-weights", words->attention_weights},
                                                 {"--row-labels", words->row_labels},

@@ -68,7 +68,8 @@ Command add_softmax(CLI::App& app) {
       ->required();
   add_machine_words(*parser, words->target, words->threads, false);
   parser->footer("Example:\n  attend softmax --input scores.npy --valid-lens lens.npy --output weights.npy");
-  parser->callback([words] {
+  parser->callback([words, parser] {
+    check_not_empty(*parser, {"--input", "--valid-lens", "--target"});
     check_ending("--output", words->output, {".npy"});
     check_apart({{"--output", words->output}}, {{"--input", words->input}, {"--valid-lens", words->valid_lens}});
   });

@@ -116,17 +116,13 @@ void check_output_words(const CLI::App& app, const OutputWords& words) {
   check_apart({{"--output", words.output}, {"--attention-weights", words.attention_weights}}, inputs);
 }
 
-// "" is what a script passes whose variable is not set.
-void check_not_empty(const CLI::App& app, Subcommand subcommand) {
-  for (const char* word : {"--weights", "--queries", "--keys", "--values", "--valid-lens", "--output", "--target"}) {
-    if (given(app, word) && app.get_option(word)->as<std::string>().empty())
-      wrong_usage(std::string(word) + " is empty");
-  }
-  if (subcommand == Subcommand::kPlan || !given(app, "--attention-weights")) return;
-  if (app.get_option("--attention-weights")->as<std::string>().empty()) wrong_usage("--attention-weights is empty");
-}
-
 }  // namespace
+
+void check_not_empty(const CLI::App& app, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (given(app, word) && app.get_option(word)->as<std::string>().empty()) wrong_usage(word + " is empty");
+  }
+}
 
 void check_ending(const std::string& word, const std::string& path, const std::vector<std::string>& endings) {
   std::string expected;
@@ -145,7 +141,8 @@ void check_apart(const std::vector<FileWord>& outputs, const std::vector<FileWor
 }
 
 void check_words(const CLI::App& app, Subcommand subcommand, const Words& words) {
-  check_not_empty(app, subcommand);
+  check_not_empty(app, {"--weights", "--queries", "--keys", "--values", "--valid-lens", "--output", "--target"});
+  if (subcommand != Subcommand::kPlan) check_not_empty(app, {"--attention-weights"});
   check_layer_words(app, words);
   check_input_words(app, subcommand, words);
   if (subcommand != Subcommand::kPlan) check_output_words(app, words.outputs);

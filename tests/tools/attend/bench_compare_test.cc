@@ -216,6 +216,8 @@ TEST_CASE("attend bench-compare: errors are one line, wrong usage is told, no fi
   add_case(many, "x", 1001, 1);
   CHECK(is_error(compare({dir.write("m.json", run_json(many)), a}), "m.json: 'x' has 1001 repetitions"));
   CHECK(is_wrong_usage(compare({a}), "attend: error: FILE_B is required"));
+  CHECK(is_wrong_usage(compare({"", a}), "attend: error: FILE_A is empty"));
+  CHECK(is_wrong_usage(compare({a, a, "--output", ""}), "attend: error: --output is empty"));
   CHECK(is_wrong_usage(compare({a, a, "--filter", "("}), "--filter: '('"));
   CHECK(is_wrong_usage(compare({a, a, "--time", "wall"}), "--time: 'wall', expected cpu or real"));
   CHECK(is_wrong_usage(compare({a, a, "--time", "cpu", "--across-machines"}), "--across-machines"));

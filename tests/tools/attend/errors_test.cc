@@ -326,6 +326,20 @@ TEST_CASE("attend: what cannot be printed is an error, and no output file has ch
   CHECK(dir.names() == std::vector<std::string>{"old.csv", "old.npy", "old.txt", "q.npy"});
 }
 
+TEST_CASE("attend: a word that is empty is wrong usage, not a word that was not given") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4})), out = dir.path("o.npy");
+  for (const char* word : {"--valid-lens", "--target"}) {
+    CHECK(is_wrong_usage(run_attend({"softmax", "--input", q, word, "", "--output", out}),
+                         std::string(word) + " is empty"));
+    CHECK(is_wrong_usage(run_attend({"run", "--queries", q, word, "", "--output", out}),
+                         std::string(word) + " is empty"));
+  }
+  CHECK(is_wrong_usage(run_attend({"softmax", "--input", "", "--output", out}), "--input is empty"));
+  CHECK(is_wrong_usage(run_attend({"compare", q, ""}), "EXPECTED is empty"));
+  CHECK(dir.names() == std::vector<std::string>{"q.npy"});
+}
+
 TEST_CASE("attend: an unknown target is an error that lists the available ones") {
   const TempDir dir;
   const Finished finished = run_attend(run_words(dir, {"--target", "AVX99"}));

@@ -92,6 +92,9 @@ TEST_CASE("attend heatmap: what does not fit is an error") {
   CHECK(is_error(draw({"--row-labels", dir.write("none.txt", ""), "--output", out}), "none.txt"));
   CHECK(is_error(draw({"--output", dir.path("none/a.png")}), "none/a.png"));
   CHECK(is_wrong_usage(draw({"--output", dir.path("a.jpg")}), ".png or .svg"));
+  for (const char* word : {"--row-labels", "--column-labels"}) {
+    CHECK(is_wrong_usage(draw({word, "", "--output", out}), std::string(word) + " is empty"));
+  }
   CHECK(is_wrong_usage(draw({"--head", "first", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--head", "-1", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--batch", "-1", "--output", out}), "--batch"));
