@@ -9,6 +9,7 @@
 
 #include "tools/attend/command.h"
 #include "tools/io/links.h"
+#include "tools/io/spec.h"
 
 namespace attend::tools {
 namespace {
@@ -101,8 +102,11 @@ fs::path identity_of(const std::string& path) {
   return error ? goal : real;
 }
 
+// other: also a tensor in a file, file.npz:name.
 void check_not_same(const FileWord& one, const FileWord& other) {
-  if (one.second.empty() || other.second.empty() || identity_of(one.second) != identity_of(other.second)) return;
+  if (one.second.empty() || other.second.empty()) return;
+  const fs::path identity = identity_of(one.second);
+  if (identity != identity_of(other.second) && identity != identity_of(io::parse_spec(other.second).path)) return;
   wrong_usage(one.first + " and " + other.first + " are the same file, '" + one.second + "'");
 }
 

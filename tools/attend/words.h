@@ -21,7 +21,7 @@ void check_not_empty(const CLI::App& app, const std::vector<std::string>& words)
 // Throws wrong usage unless path ends with one of the endings.
 void check_ending(const std::string& word, const std::string& path, const std::vector<std::string>& endings);
 
-// A word and the file behind it; "": none.
+// A word and the file behind it, of an input also file.npz:name; "": none.
 using FileWord = std::pair<std::string, std::string>;
 
 // Throws wrong usage if an output is an input, which it would replace, or another output. Whole inputs are read before

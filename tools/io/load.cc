@@ -8,6 +8,7 @@
 #include "tools/io/convert.h"
 #include "tools/io/guard.h"
 #include "tools/io/message.h"
+#include "tools/io/spec.h"
 #include "tools/io/stored_tensor.h"
 
 namespace attend::io {
@@ -17,22 +18,6 @@ std::unique_ptr<TensorFile> open_tensor_file(const std::string& path) {
   if (path.ends_with(".npz")) return open_npz(path);
   if (path.ends_with(".safetensors")) return open_safetensors(path);
   fail(printable_path(path), "unknown file type, expected .npz or .safetensors");
-}
-
-struct Spec {
-  std::string path;
-  std::optional<std::string> name;
-};
-
-// A file of many tensors ends at the first ".npz:" or ".safetensors:"; the name may hold anything, colons too.
-Spec parse_spec(const std::string& spec) {
-  std::size_t colon = std::string::npos;
-  for (const std::string_view ending : {".npz:", ".safetensors:"}) {
-    const std::size_t found = spec.find(ending);
-    if (found != std::string::npos) colon = std::min(colon, found + ending.size() - 1);
-  }
-  if (colon == std::string::npos) return {spec, std::nullopt};
-  return {spec.substr(0, colon), spec.substr(colon + 1)};
 }
 
 StoredTensor open_spec(const std::string& text) {
@@ -65,6 +50,16 @@ std::string source_of(const std::string& path, std::string_view prefix) {
 }
 
 }  // namespace
+
+Spec parse_spec(const std::string& spec) {
+  std::size_t colon = std::string::npos;
+  for (const std::string_view ending : {".npz:", ".safetensors:"}) {
+    const std::size_t found = spec.find(ending);
+    if (found != std::string::npos) colon = std::min(colon, found + ending.size() - 1);
+  }
+  if (colon == std::string::npos) return {spec, std::nullopt};
+  return {spec.substr(0, colon), spec.substr(colon + 1)};
+}
 
 Tensor load_tensor(const std::string& spec, Notices* notices) {
   return guarded(spec, [&] {

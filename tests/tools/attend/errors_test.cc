@@ -224,6 +224,21 @@ TEST_CASE("attend: an output that would replace an input is wrong usage, and the
   CHECK(is_wrong_usage(run_attend({"softmax", "--input", q, "--output", q}), "--output and --input"));
   CHECK(is_wrong_usage(run_attend({"softmax", "--input", q, "--valid-lens", lens, "--output", lens}),
                        "--output and --valid-lens"));
+  // Through a link, since the name of an output has another ending.
+  const std::string npz = dir.path("z.npz");
+  io::save_npz(npz, {{"x", counting({2, 3, 4}).view()}});
+  const std::string zipped = dir.read("z.npz");
+  fs::create_symlink("z.npz", dir.path("to_npz.npy"));
+  fs::create_symlink("z.npz", dir.path("to_npz.png"));
+  const std::string link = dir.path("to_npz.npy"), tensor = npz + ":x";
+  CHECK(is_wrong_usage(run_attend({"run", "--layer", "dot", "--queries", tensor, "--output", link}),
+                       "--output and --queries are the same file"));
+  CHECK(is_wrong_usage(run_attend({"softmax", "--input", tensor, "--output", link}),
+                       "--output and --input are the same file"));
+  CHECK(is_wrong_usage(run_attend({"heatmap", "--attention-weights", tensor, "--output", dir.path("to_npz.png")}),
+                       "--output and --attention-weights are the same file"));
+  CHECK(dir.read("z.npz") == zipped);
+  for (const char* name : {"z.npz", "to_npz.npy", "to_npz.png"}) fs::remove(dir.path(name));
   CHECK(dir.read("q.npy") == queries);
   CHECK(dir.read("k.npy") == queries);
   CHECK(dir.read("l.npy") == lengths);
