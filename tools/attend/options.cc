@@ -23,12 +23,14 @@ const std::map<std::string, LayerKind> kLayers = {
     {"auto", LayerKind::kAuto},         {"additive", LayerKind::kAdditive}, {"dot", LayerKind::kDot},
     {"bilinear", LayerKind::kBilinear}, {"gaussian", LayerKind::kGaussian}, {"multi-head", LayerKind::kMultiHead}};
 
-std::int64_t shape_entry(std::string_view text) {
+// may_be_zero: there may be no batch entries, queries or keys, but each of them has elements.
+std::int64_t shape_entry(std::string_view text, bool may_be_zero) {
   std::int64_t entry = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), entry);
   if (error != std::errc() || end != text.data() + text.size() || entry < 0) {
     wrong_usage("--shape: '" + std::string(text) + "' is not a size, expected whole numbers like 8,128,128,64");
   }
+  if (entry == 0 && !may_be_zero) wrong_usage("--shape: a query, key or value of size 0, expected 1 or more");
   return entry;
 }
 
@@ -37,7 +39,7 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
   std::vector<std::int64_t> shape;
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t comma = std::min(text.find(',', start), text.size());
-    shape.push_back(shape_entry(text.substr(start, comma - start)));
+    shape.push_back(shape_entry(text.substr(start, comma - start), shape.size() < 3));
     start = comma + 1;
   }
   if (shape.size() < 3 || shape.size() > 6) {

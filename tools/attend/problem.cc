@@ -40,8 +40,16 @@ void check_like_queries(const std::string& file, const std::string& name, const 
              "(" + number(queries[0]) + ", " + heads + "N, D) to go with queries " + to_string(queries));
 }
 
+// A size of 0 would be taken as one that was not given.
+void check_elements(const std::string& file, const char* name, const Sizes& sizes) {
+  if (!sizes.empty() && sizes.back() == 0) fail_sizes(file, name, sizes, "at least one element each");
+}
+
 void check_files(const InputWords& words, const FileSizes& files, LayerKind kind) {
   check_queries(words.queries, files.queries, kind);
+  check_elements(words.queries, "queries", files.queries);
+  check_elements(words.keys, "keys", files.keys);
+  check_elements(words.values, "values", files.values);
   if (!files.keys.empty()) check_like_queries(words.keys, "keys", files.keys, files.queries);
   const Sizes& keys = files.keys.empty() ? files.queries : files.keys;
   if (!files.values.empty()) {

@@ -33,10 +33,15 @@ bool has_parameters(LayerKind kind) {
   return kind == LayerKind::kAdditive || kind == LayerKind::kBilinear || kind == LayerKind::kMultiHead;
 }
 
-// Throws unless heads of keys and values divide the heads of queries, and scores have them.
-void check_kv_heads(const LayerWords& layer) {
+// Throws unless heads divide the hidden units, and heads of keys and values the heads of queries, and scores have them.
+void check_heads(const LayerWords& layer) {
+  const std::int64_t heads = layer.num_heads.value_or(1);
+  if (layer.kind == LayerKind::kMultiHead && layer.num_hiddens.value_or(heads) % heads != 0) {
+    wrong_usage("--num-hiddens: " + std::to_string(*layer.num_hiddens) + ", expected a multiple of --num-heads, " +
+                std::to_string(heads));
+  }
   if (!layer.num_kv_heads) return;
-  const std::int64_t heads = layer.num_heads.value_or(1), kv_heads = *layer.num_kv_heads;
+  const std::int64_t kv_heads = *layer.num_kv_heads;
   if (heads % kv_heads != 0) {
     wrong_usage("--num-kv-heads: " + std::to_string(kv_heads) + ", expected a divisor of --num-heads, " +
                 std::to_string(heads));
@@ -57,7 +62,7 @@ void check_layer_words(const CLI::App& app, const Words& words) {
   check_belongs(app, layer, "--num-kv-heads", multi_head || (no_parameters && !words.inputs.shape.empty()),
                 no_parameters ? "multi-head (dot and gaussian take heads as an axis of their inputs, (B, HKV, N, D))"
                               : "multi-head");
-  check_kv_heads(layer);
+  check_heads(layer);
   check_belongs(app, layer, "--scoring", multi_head, "multi-head");
   check_belongs(app, layer, "--scale", multi_head || kind == LayerKind::kDot || kind == LayerKind::kBilinear,
                 "dot, bilinear and multi-head");

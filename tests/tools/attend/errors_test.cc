@@ -281,6 +281,12 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(is_error(on_heads({"--values", two}), "h2.npy: values have sizes (2, 2, 3, 4), expected 6 heads"));
   CHECK(is_error(run({"--layer", "gaussian", "--sigma", "0"}), "sigma"));
   CHECK(is_error(run({"--attention-weights", dir.path("none/w.npy")}), "none/w.npy"));
+  const std::string no_elements =
+      dir.write("n.npy", npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 0), }\n", ""));
+  for (const char* word : {"--keys", "--values"}) {
+    CHECK(is_error(run({"--layer", "dot", word, no_elements}),
+                   std::string("n.npy: ") + (word + 2) + " have sizes (2, 3, 0), expected at least one element each"));
+  }
   std::filesystem::create_directory(dir.path("d.npy"));
   CHECK(is_error(run({"--attention-weights", dir.path("d.npy")}), "directory"));
   CHECK(is_error(
@@ -306,7 +312,7 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
                "(16, 9223372036854775807) is larger than memory can be"));
   CHECK(dir.read("o.npy") == "old");
   CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "h.npy", "h2.npy", "h4.npy", "k.npy", "l.npy",
-                                                "m.npy", "o.npy", "q.npy", "r.npy"});
+                                                "m.npy", "n.npy", "o.npy", "q.npy", "r.npy"});
 }
 
 TEST_CASE("attend: what cannot be printed is an error, and no output file has changed") {
@@ -353,6 +359,16 @@ TEST_CASE("attend: a word that is empty is wrong usage, not a word that was not 
   CHECK(is_wrong_usage(run_attend({"softmax", "--input", "", "--output", out}), "--input is empty"));
   CHECK(is_wrong_usage(run_attend({"compare", q, ""}), "EXPECTED is empty"));
   CHECK(dir.names() == std::vector<std::string>{"q.npy"});
+}
+
+TEST_CASE("attend: sizes of elements are 1 or more where they are given, and heads divide the hidden units") {
+  for (const char* shape : {"1,2,3,0", "1,2,3,4,0", "1,2,3,4,4,0"}) {
+    CHECK(is_wrong_usage(run_attend({"plan", "--layer", "dot", "--shape", shape}), "size 0, expected 1 or more"));
+  }
+  CHECK(run_attend({"plan", "--layer", "dot", "--shape", "0,0,0,4"}).exit_code == 0);
+  CHECK(is_wrong_usage(run_attend({"check", "--layer", "multi-head", "--shape", "1,1,1,64", "--num-heads", "4",
+                                   "--num-kv-heads", "2", "--num-hiddens", "1"}),
+                       "--num-hiddens: 1, expected a multiple of --num-heads, 4"));
 }
 
 TEST_CASE("attend: an unknown target is an error that lists the available ones") {
