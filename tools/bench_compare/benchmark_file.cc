@@ -217,6 +217,8 @@ BenchmarkRun parse_benchmark_run(std::string_view json, const std::string& label
   } catch (const Json::parse_error& e) {
     io::fail(label, "is not JSON, near byte " + std::to_string(e.byte) +
                         ": damaged, or of a run that has not finished; " + kExpected);
+  } catch (const Json::out_of_range&) {
+    io::fail(label, "has a number beyond what a double holds, " + std::string(kExpected));
   }
   const auto has = [&](const char* key, Json::value_t type) {
     return document.is_object() && document.contains(key) && document[key].type() == type;

@@ -209,6 +209,9 @@ TEST_CASE("attend bench-compare: errors are one line, wrong usage is told, no fi
   CHECK(is_error(compare({dir.path(), a}), dir.path()));
   CHECK(is_error(compare({a, text}), "t.json: is not JSON"));
   CHECK(is_error(compare({object, a}), "o.json: has no \"context\" and \"benchmarks\""));
+  std::string beyond = dir.read("a.json");
+  beyond.replace(beyond.find("1000"), 4, "1e999");
+  CHECK(is_error(compare({a, dir.write("e.json", beyond)}), "e.json: has a number beyond what a double holds"));
   CHECK(is_error(compare({a, other}), "no case in common"));
   CHECK(is_error(compare({a, text, "--output", dir.path("r.csv")}), "t.json"));
   CHECK(is_error(compare({a, a, "--output", dir.path("none/r.csv")}), "none/r.csv"));
@@ -229,7 +232,7 @@ TEST_CASE("attend bench-compare: errors are one line, wrong usage is told, no fi
     CHECK(is_wrong_usage(compare({a, a, std::string("--min-effect=") + percent}), "--min-effect"));
   }
   CHECK(is_wrong_usage(compare({a, a, "--output", dir.path("r.txt")}), "--output"));
-  CHECK(dir.names() == std::vector<std::string>{"a.json", "m.json", "o.json", "t.json", "x.json"});
+  CHECK(dir.names() == std::vector<std::string>{"a.json", "e.json", "m.json", "o.json", "t.json", "x.json"});
 }
 
 }  // namespace attend::tests
