@@ -116,7 +116,8 @@ LengthsTensor read_lengths(StoredTensor& stored, Notices* notices) {
 }
 
 std::vector<std::int64_t> read_sizes(const StoredTensor& stored) {
-  if (stored.type == ElementType::kOther) fail(stored.label, stored.type_name + ", expected floats, int32 or int64");
+  if (stored.type == ElementType::kOther)
+    fail(stored.label, stored.type_name + ", expected floats, or of lengths int32 or int64");
   return checked_sizes(stored);
 }
 
