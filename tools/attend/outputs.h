@@ -16,9 +16,9 @@ namespace attend::tools {
 // the work, so that nobody waits for a result that cannot be kept.
 void check_writable(const std::string& path);
 
-// Several files that appear together: all are written beside their goals, then all are renamed. Only a failure
-// between two renames could leave some without the others; a new file is then removed again. A link stays, and what it
-// leads to is replaced, or made where nothing is there yet.
+// Several files that appear together: all are written beside their goals, then all are renamed. Where one cannot be,
+// those renamed before are what they were again: the old file, of which a second name was kept, or none. A link stays,
+// and what it leads to is replaced, or made where nothing is there yet.
 class OutputFiles {
  public:
   OutputFiles() = default;
@@ -34,10 +34,12 @@ class OutputFiles {
  private:
   struct File {
     std::string path;
-    std::filesystem::path staged, goal;
+    std::filesystem::path staged, goal, old;  // old: what the goal was, while it may have to come back
     bool is_new;
   };
   void stage(const std::string& path, const std::function<void(const std::string& staged)>& write);
+  // The first `count` files are what they were before.
+  void take_back(std::size_t count) const;
 
   std::vector<File> files_;
 };

@@ -3,8 +3,13 @@
 
 #ifdef ATTEND_CLI_PATH
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -281,6 +286,9 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(is_error(on_heads({"--values", two}), "h2.npy: values have sizes (2, 2, 3, 4), expected 6 heads"));
   CHECK(is_error(run({"--layer", "gaussian", "--sigma", "0"}), "sigma"));
   CHECK(is_error(run({"--attention-weights", dir.path("none/w.npy")}), "none/w.npy"));
+  CHECK(is_error(run({"--attention-weights", dir.path("l.npy/w.npy")}), "l.npy/w.npy: cannot write: "));
+  const std::string long_name = std::string(300, 'w') + ".npy";
+  CHECK(is_error(run({"--attention-weights", dir.path(long_name)}), long_name + ": cannot write: "));
   const std::string no_elements =
       dir.write("n.npy", npy_file("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 0), }\n", ""));
   for (const char* word : {"--keys", "--values"}) {
@@ -347,6 +355,43 @@ TEST_CASE("attend: what cannot be printed is an error, and no output file has ch
   CHECK(dir.names() == std::vector<std::string>{"old.csv", "old.npy", "old.txt", "q.npy"});
 }
 
+TEST_CASE("attend: where one of two outputs cannot be put in place, the other is what it was") {
+  for (const bool replaces : {true, false}) {
+    const TempDir dir;
+    if (replaces) dir.write("o.npy", "old");
+    const std::vector<std::string> words = run_words(dir, {"--attention-weights", dir.path("w.npy")});
+    const std::vector<std::string> before = dir.names();
+    // Both lie ready when the summary is printed. A pipe that is full holds that up until a directory has taken the
+    // place of the second.
+    int stdout_pipe[2];
+    REQUIRE(::pipe2(stdout_pipe, O_CLOEXEC) == 0);
+    REQUIRE(::fcntl(stdout_pipe[1], F_SETFL, O_NONBLOCK) == 0);
+    const std::vector<char> filling(1 << 16, '.');
+    while (::write(stdout_pipe[1], filling.data(), filling.size()) > 0) {
+    }
+    while (::write(stdout_pipe[1], filling.data(), 1) > 0) {
+    }
+    REQUIRE(::fcntl(stdout_pipe[1], F_SETFL, 0) == 0);
+    std::thread reader([&] {
+      while (dir.names().size() < before.size() + 2) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the second may be being written
+      std::filesystem::create_directories(dir.path("w.npy/in_the_way"));
+      std::vector<char> buffer(1 << 16);
+      while (::read(stdout_pipe[0], buffer.data(), buffer.size()) > 0) {
+      }
+    });
+    const Finished finished = run_attend(words, stdout_pipe[1]);
+    ::close(stdout_pipe[1]);
+    reader.join();
+    ::close(stdout_pipe[0]);
+    CHECK(is_error(finished, "w.npy: cannot write: "));
+    if (replaces) CHECK(dir.read("o.npy") == "old");
+    std::vector<std::string> after = before;
+    after.push_back("w.npy");
+    CHECK(dir.names() == after);
+  }
+}
+
 TEST_CASE("attend: a word that is empty is wrong usage, not a word that was not given") {
   const TempDir dir;
   const std::string q = save(dir, "q.npy", counting({2, 3, 4})), out = dir.path("o.npy");
@@ -408,7 +453,7 @@ TEST_CASE("attend run: a link to a file that is not there yet stays, and the fil
                  "circle.npy: cannot write: Too many levels of symbolic links"));
   fs::create_symlink("none/w.npy", dir.path("lost.npy"));
   CHECK(is_error(run_attend({"run", "--queries", dir.path("q.npy"), "--output", dir.path("lost.npy")}),
-                 "lost.npy: cannot write: No such file or directory"));
+                 "lost.npy: cannot write: no such directory"));
   CHECK(dir.names() == std::vector<std::string>{"circle.npy", "data", "link.npy", "lost.npy", "o.npy", "q.npy"});
 }
 
