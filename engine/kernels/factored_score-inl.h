@@ -19,8 +19,8 @@
 //
 // Rounding: near tanh = -1, n / d is twice as large as what it adds up to, and so are its roundings. Equal terms would
 // repeat them in every group, but K differs from group to group: wrong by at most 3.1e-7 sum|w| then with 32 units and
-// 2.5e-7 with 64, where one K for all gave 4.7e-7. Terms that are chosen for each group by itself came to 5.1e-7 without
-// FMA, 4.8e-7 with.
+// 2.5e-7 with 64, where one K for all gave 4.7e-7. Terms that are chosen for each group by itself came to 5.1e-7
+// without FMA, 4.8e-7 with.
 //
 // bench: additive_score/*. Losers on AVX3 (Emerald Rapids, fma_peak 176), ns per element of a loop over ready
 // exponentials where this one takes about 0.050:

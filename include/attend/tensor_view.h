@@ -25,8 +25,8 @@ inline constexpr int kMaxRank = 4;
 
 // A view of up to kMaxRank axes. Trivially copyable; copying it copies no data and it never frees anything.
 // Sizes count elements; strides are in elements and may be negative, or zero (broadcast) where the view is only read.
-// Rows of a view that is written do not overlap each other: a zero stride is an Error, other overlaps are not looked for,
-// and what such rows hold then is undefined.
+// Rows of a view that is written do not overlap each other: a zero stride is an Error; other overlaps are not looked
+// for, and what such rows hold then is undefined.
 // A default-constructed view is empty() and stands for "not given".
 template <class T>
 class TensorView {
