@@ -52,6 +52,15 @@ bool is_amd_cpu() {
 #endif
 }
 
+bool has_avx512() {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned int a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX512F) != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 int usable_cpus() {
@@ -93,7 +102,10 @@ std::size_t Cpu::least_far_bytes() const {
 
 const Cpu& this_cpu() {
   // Kept: a virtual machine may trap the question for the maker.
-  static const Cpu cpu{.is_amd = is_amd_cpu(), .l1_bytes = cache_bytes(1), .l3_bytes = cache_bytes(3)};
+  static const Cpu cpu{.is_amd = is_amd_cpu(),
+                       .adds_beside_products = is_amd_cpu() && has_avx512(),
+                       .l1_bytes = cache_bytes(1),
+                       .l3_bytes = cache_bytes(3)};
   return cpu;
 }
 

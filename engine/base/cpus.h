@@ -23,9 +23,10 @@ std::size_t cache_bytes(int level);
 // The same from a directory like Linux's cpu0/cache, read anew; 0: it says nothing of that level.
 std::size_t cache_bytes_in(const std::string& directory, int level);
 
-// What decides how memory is prefetched (plan/prefetch_rules.h).
+// What decides how memory is prefetched (plan/prefetch_rules.h) and how layers multiply (matmul/linear.h).
 struct Cpu {
   bool is_amd = false;                     // whose hardware prefetchers want other help than Intel's
+  bool adds_beside_products = false;       // adds 512 bits in units of their own: AMD's with AVX-512
   std::size_t l1_bytes = 0, l3_bytes = 0;  // cache_bytes(1) and (3)
 
   // Bytes from which on memory is not expected in a core's fair share of L3.

@@ -109,12 +109,15 @@ TEST_CASE("cpus: this CPU has this machine's caches") {
 TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
 #if defined(__x86_64__) || defined(__i386__)
   std::ifstream cpuinfo("/proc/cpuinfo");
-  bool listed = false;
+  bool listed = false, avx512 = false;
   for (std::string line; std::getline(cpuinfo, line);) {
     if (line.find("AuthenticAMD") != std::string::npos) listed = true;
+    if (line.find(" avx512f ") != std::string::npos) avx512 = true;
   }
   CHECK(this_cpu().is_amd == listed);
+  CHECK(this_cpu().adds_beside_products == (listed && avx512));
 #else
+  CHECK(!this_cpu().adds_beside_products);
   CHECK(!this_cpu().is_amd);  // an emulator may list the CPU that it runs on
 #endif
 }
