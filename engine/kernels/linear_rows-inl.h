@@ -182,19 +182,20 @@ HWY_INLINE void LinearAnyRows(D d, const ColumnsArgs& args, size_t num_rows, con
   }
 }
 
-// Blocks of weights, steps of rows, groups of columns. All are shared out evenly: 10 rows as 5 + 5 rather than 9 + 1,
-// 16 vectors as 3 + 3 + 3 + 3 + 2 + 2.
-template <class D>
-void LinearRows(D d, const LinearRowsArgs& args) {
+// Calls step(columns, first row, number of rows) for blocks of weights, steps of up to kRows rows, groups of up to
+// kVectors vectors of columns. All are shared out evenly: 10 rows as 5 + 5 rather than 9 + 1, 16 vectors as 3 + 3 + 3 +
+// 3 + 2 + 2.
+template <size_t kRows, size_t kVectors, class D, class Step>
+HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, const Step& step_of) {
   if (args.num_rows == 0 || args.out == 0) return;
-  const size_t vectors = kLinearVectors * hn::Lanes(d), panel_stride = args.in * kLinearPanel;
+  const size_t vectors = kVectors * hn::Lanes(d), panel_stride = args.in * kLinearPanel;
   // Groups that span several panels begin at whole ones, so that their vectors are aligned.
   const size_t unit = std::min(vectors, kLinearPanel), most = vectors / unit;
   const size_t units = (args.out + unit - 1) / unit, groups = (units + most - 1) / most;
   const size_t group_bytes = std::max<size_t>(1, args.in * vectors * sizeof(float));
   const size_t per_block = std::max<size_t>(1, kWeightBlock / group_bytes);
   const size_t blocks = (groups + per_block - 1) / per_block;
-  const size_t steps = (args.num_rows + kLinearRows - 1) / kLinearRows;
+  const size_t steps = (args.num_rows + kRows - 1) / kRows;
   const auto first_column = [&](size_t group) { return group * units / groups * unit; };
   const auto first_group = [&](size_t block) { return block * groups / blocks; };
   const auto weights_of = [&](size_t block) {
@@ -227,11 +228,19 @@ void LinearRows(D d, const LinearRowsArgs& args) {
             .next_rows = args.rows[ahead % args.num_rows],  // behind the last, the first: the next block's
             .rows_ahead = rows_ahead};
         if (later + args.in * kLaterPerTerm < later_end) later += args.in * kLaterPerTerm;
-        LinearAnyRows(d, columns, next_row - row, args.rows + row, args.results + row);
+        step_of(columns, row, next_row - row);
       }
       row = next_row;
     }
   }
+}
+
+template <class D>
+void LinearRows(D d, const LinearRowsArgs& args) {
+  ForEachStep<kLinearRows, kLinearVectors>(d, args,
+                                           [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
+                                             LinearAnyRows(d, columns, num_rows, args.rows + row, args.results + row);
+                                           });
 }
 
 }  // namespace HWY_NAMESPACE
