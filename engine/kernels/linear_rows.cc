@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/linear_pairs-inl.h"
 #include "engine/kernels/linear_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,7 +18,9 @@ namespace {
 
 void Multiply(const LinearRowsArgs& args) { LinearRows(hn::CappedTag<float, kLinearPanel>(), args); }
 
-LinearRowsKernels Kernels() { return {&Multiply}; }
+void MultiplyByPairs(const LinearPairsArgs& args) { LinearPairs(hn::CappedTag<float, kLinearPanel>(), args); }
+
+LinearRowsKernels Kernels() { return {&Multiply, &MultiplyByPairs, HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3}; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

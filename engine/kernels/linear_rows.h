@@ -24,10 +24,45 @@ struct LinearRowsArgs {
   std::size_t out;
 };
 
+// What Winograd's inner products want beside that (linear_pairs-inl.h). Terms j and j + T are paired, term j + 2 T
+// stands alone, j < T = linear_pairs(in); the last terms stand alone, too.
+struct LinearPairsArgs {
+  LinearRowsArgs linear;
+  const float* pair_sums;     // of column o: sum over j of (-1)^j W[o][j] W[o][j + T]; as many as bias, aligned
+  float weights_mean_square;  // of all W: rows of x are brought to it by powers of two
+  float* scratch;             // linear_pairs_scratch(in) elements, aligned to a cache line
+};
+
+// Of x and of each row of W: the least sum |x| ^ 2 / (n sum x ^ 2). Numbers of one size come to 1, Gaussian ones to
+// 0.64, what a ReLU leaves of them to 0.32, one number among zeros to 1 / n. Pairs are wrong in proportion to |x| |w|
+// (norms), plain sums to sum |x w|, which is far less where few elements hold the norm.
+inline constexpr float kLeastSpread = 0.2f;
+
+// Pairs of terms: an even number, so that half of them can be subtracted.
+inline constexpr std::size_t linear_pairs(std::size_t in) { return in / 6 * 2; }
+
+// Rows of x are copied, scaled; a copy takes so many elements. Strides of a multiple of 4 KiB would put all rows of a
+// step into the same few lines of L1.
+inline constexpr std::size_t linear_pairs_stride(std::size_t in) { return (in + 15) / 16 * 16 + 16; }
+// Rows that are copied at a time, up to eight steps of nine: 208 KiB, which beside a block of weights and the next one
+// stay in 1 MiB of L2. Twice as many rows are 2 % slower there (Zen 4, linear/r1024_i768_o768).
+inline constexpr std::size_t kMostPairsRows = 72;
+inline constexpr std::size_t linear_pairs_rows(std::size_t in) {
+  const std::size_t steps = (std::size_t{208} << 10) / (9 * linear_pairs_stride(in) * sizeof(float));
+  return steps < 1 ? 9 : steps > 8 ? kMostPairsRows : steps * 9;
+}
+inline constexpr std::size_t linear_pairs_scratch(std::size_t in) {
+  return linear_pairs_rows(in) * linear_pairs_stride(in);
+}
+
 struct LinearRowsKernels {
   // An element of y depends on its row of x and its row of W alone, never on the other rows of the call nor on their
   // number: each is one chain of multiply-adds, from 0, in the order of k, then the bias.
   void (*multiply)(const LinearRowsArgs&);
+  // The same promise, but for the chain: a row of x goes by pairs or, where that would cost accuracy, as by multiply.
+  void (*multiply_by_pairs)(const LinearPairsArgs&);
+  // Whether multiply_by_pairs is the faster one on CPUs whose vector units add beside multiplying.
+  bool has_registers_for_pairs;
 };
 
 LinearRowsKernels linear_rows_kernels(std::int64_t target);

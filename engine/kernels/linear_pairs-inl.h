@@ -1,0 +1,315 @@
+// y = W x + b by Winograd's inner products, for CPUs that can add beside multiplying.
+//
+// Two terms of a sum cost two additions and one multiplication, if what depends on x alone and on w alone is known:
+//
+//     x0 w0 + x1 w1 = (x0 + w1) (x1 + w0) - x0 x1 - w0 w1
+//     x0 w0 + x1 w1 = (x0 - w1) (w0 - x1) + x0 x1 + w0 w1
+//
+// AMD's Zen 4 and Zen 5 have two units for additions beside the two that multiply and add. Three terms, two of them
+// as a pair, keep both busy: two multiply-adds and two additions instead of three multiply-adds, so that products run
+// at up to 1.5 times the FMA peak. Pairs are added and subtracted in turn (both lines above), which keeps the sums of
+// x0 x1 and of w0 w1 small where x or w have a mean that is not zero.
+//
+// Accuracy: with x scaled by a power of two to the size of the weights, a term is wrong by up to four times |x| |w|
+// 2^-24 / n (norms); sums of Gaussian, positive or constant numbers are wrong by at most a third more than chains of
+// multiply-adds, some by less (tests/kernels/linear_pairs_test.cc). Rows of x in which few elements hold the norm
+// (kLeastSpread), rows of zeros and rows that are not finite go the plain way, each by itself. W is looked at where it
+// is packed (matmul/packed_rows.cc).
+//
+// bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 165 and
+// 111, by 256 rows 163 and 114, by 1024 rows 153 and 112; 256 x 256 by 512 rows 154 and 112.
+//
+// Registers:    kPairRows rows times kPairVectors vectors. AVX-512: 9 x 2 accumulators + 4 of W + 2 of x + 4 sums.
+// Source: S. Winograd, A new algorithm for inner product, IEEE Trans. Computers C-17 (1968); scaling: R. Brent, Error
+// analysis of algorithms for matrix multiplication and triangular decomposition using Winograd's identity, Numer. Math.
+// 16 (1970).
+#if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
+#undef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
+#else
+#define ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/kernels/linear_rows-inl.h"
+#include "engine/kernels/linear_rows.h"
+#include "engine/simd/compat-inl.h"
+#include "engine/simd/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
+static constexpr size_t kPairRows = 9, kPairVectors = 2;
+#else
+static constexpr size_t kPairRows = 3, kPairVectors = 2;
+#endif
+// Pairs that weights are prefetched.
+static constexpr size_t kPairsAhead = 4;
+
+// What a row's copy does not say.
+struct PairedRow {
+  float pair_sum;  // sum over j of (-1)^j x[j] x[j + T], of the copy
+  float unscale;   // copy * unscale = x
+};
+
+// 2^e with |log2(sqrt(ratio)) - e| <= 1/2. ratio is a normal number.
+HWY_INLINE float PowerOfTwoNearSqrt(float ratio) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &ratio, sizeof(bits));
+  const std::int32_t exponent = static_cast<std::int32_t>(bits >> 23) - 127;
+  const std::int32_t half = (exponent + 1) >> 1;
+  bits = static_cast<std::uint32_t>(half + 127) << 23;
+  float power;
+  std::memcpy(&power, &bits, sizeof(power));
+  return power;
+}
+
+// Copies a row, scaled, terms j, j + T and j + 2 T side by side, then the last terms. False, if it is not to go by
+// pairs.
+template <class D>
+HWY_INLINE bool CopyRow(D d, const float* HWY_RESTRICT x, size_t in, float weights_mean_square,
+                        float* HWY_RESTRICT copy, PairedRow& row) {
+  using V = hn::Vec<D>;
+  const size_t N = hn::Lanes(d), pairs = linear_pairs(in);
+  V squares0 = hn::Zero(d), squares1 = hn::Zero(d), sizes0 = hn::Zero(d), sizes1 = hn::Zero(d);
+  size_t k = 0;
+  for (; k + 2 * N <= in; k += 2 * N) {
+    const V a = hn::LoadU(d, x + k), b = hn::LoadU(d, x + k + N);
+    squares0 = hn::MulAdd(a, a, squares0);
+    squares1 = hn::MulAdd(b, b, squares1);
+    sizes0 = hn::Add(sizes0, hn::Abs(a));
+    sizes1 = hn::Add(sizes1, hn::Abs(b));
+  }
+  for (; k < in; k += N) {
+    const V a = simd::LoadTail(d, x + k, std::min(N, in - k));
+    squares0 = hn::MulAdd(a, a, squares0);
+    sizes0 = hn::Add(sizes0, hn::Abs(a));
+  }
+  const float n = static_cast<float>(in);
+  const float mean_square = hn::GetLane(hn::SumOfLanes(d, hn::Add(squares0, squares1))) / n;
+  const float mean_size = hn::GetLane(hn::SumOfLanes(d, hn::Add(sizes0, sizes1))) / n;
+  // NaN fails this, and so do sums that overflow.
+  if (!(mean_square >= 1e-24f && mean_square <= 1e24f && mean_size * mean_size >= kLeastSpread * mean_square)) {
+    return false;
+  }
+
+  const float scale = PowerOfTwoNearSqrt(weights_mean_square / mean_square);
+  row.unscale = 1.0f / scale;
+  static constexpr float kSigns[2 * kLinearPanel] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1,
+                                                     1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1};
+  const V factor = hn::Set(d, scale);
+  const float *x1 = x + pairs, *x2 = x + 2 * pairs;
+  V pair_sum = hn::Zero(d);
+  size_t j = 0;
+  for (; j + N <= pairs; j += N) {
+    const V a = hn::Mul(hn::LoadU(d, x + j), factor), b = hn::Mul(hn::LoadU(d, x1 + j), factor);
+    hn::StoreInterleaved3(a, b, hn::Mul(hn::LoadU(d, x2 + j), factor), d, copy + 3 * j);
+    pair_sum = hn::MulAdd(hn::Mul(a, hn::LoadU(d, kSigns + j % 2)), b, pair_sum);
+  }
+  float rest = 0;
+  for (; j < pairs; ++j) {
+    const float a = x[j] * scale, b = x1[j] * scale;
+    copy[3 * j] = a;
+    copy[3 * j + 1] = b;
+    copy[3 * j + 2] = x2[j] * scale;
+    rest += kSigns[j % 2] * a * b;
+  }
+  for (k = 3 * pairs; k < in; ++k) copy[k] = x[k] * scale;
+  row.pair_sum = hn::GetLane(hn::SumOfLanes(d, pair_sum)) + rest;
+  return true;
+}
+
+// *p in every lane. A broadcast of integers, because one of floats into 512 bits takes Zen 4's units for arithmetic
+// half a cycle each: 9 x 2 vectors at 108 instead of 175 GFLOPS.
+template <class D>
+HWY_INLINE hn::Vec<D> BroadcastLoad(D d, const float* HWY_RESTRICT p) {
+  const hn::RebindToSigned<D> di;
+  std::int32_t bits;
+  std::memcpy(&bits, p, sizeof(bits));
+  return hn::BitCast(d, hn::Set(di, bits));
+}
+
+template <size_t kVectors, class D, class V = hn::Vec<D>>
+HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums, const PairedRow& row,
+                            V y0, V y1, float* HWY_RESTRICT result) {
+  const size_t lanes = hn::Lanes(d);
+  const V row_sum = hn::Set(d, row.pair_sum), unscale = hn::Set(d, row.unscale);
+  const auto finish = [&](V y, size_t at) HWY_ATTR {
+    y = hn::Sub(hn::Sub(y, hn::Load(d, pair_sums + at)), row_sum);
+    return args.bias == nullptr ? hn::Mul(y, unscale) : hn::MulAdd(y, unscale, hn::Load(d, args.bias + at));
+  };
+  y0 = finish(y0, 0);
+  if constexpr (kVectors > 1) {
+    hn::StoreU(y0, d, result);
+    y0 = finish(y1, lanes);
+  }
+  result += (kVectors - 1) * lanes;
+  const size_t rest = args.columns - (kVectors - 1) * lanes;
+  if (HWY_LIKELY(rest >= lanes)) {
+    hn::StoreU(y0, d, result);
+  } else {
+    simd::StoreTail(y0, d, result, rest);
+  }
+}
+
+// kRows copies of rows times kVectors vectors, over the whole sum.
+template <size_t kRows, size_t kVectors, class D>
+HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums,
+                            const float* const* HWY_RESTRICT rows, const PairedRow* HWY_RESTRICT paired,
+                            float* const* HWY_RESTRICT results) {
+  static_assert(kRows <= 9 && kVectors <= 2);
+  using V = hn::Vec<D>;
+  const size_t lanes = hn::Lanes(d), in = args.in, pairs = linear_pairs(in), apart = pairs * kLinearPanel;
+  const V zero = hn::Zero(d);
+  const float* HWY_RESTRICT w0 = args.weights;
+  const float* HWY_RESTRICT w1 = args.weights + lanes / kLinearPanel * args.panel_stride + lanes % kLinearPanel;
+  const float* HWY_RESTRICT later = args.later;
+#define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define ATTEND_PAIRS_START(r)                               \
+  const float* HWY_RESTRICT x##r = rows[r < kRows ? r : 0]; \
+  V y##r##0 = zero, y##r##1 = zero;
+  // (x0 + w1) (x1 + w0) and x2 w2.
+#define ATTEND_PAIRS_ADD(r)                                                                      \
+  if constexpr (kRows > r) {                                                                     \
+    const V a = BroadcastLoad(d, x##r), b = BroadcastLoad(d, x##r + 1);                          \
+    y##r##0 = hn::MulAdd(hn::Add(a, b10), hn::Add(b, b00), y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Add(a, b11), hn::Add(b, b01), y##r##1); \
+  }
+  // (x0 - w1) (w0 - x1) and x2 w2.
+#define ATTEND_PAIRS_SUBTRACT(r)                                                                 \
+  if constexpr (kRows > r) {                                                                     \
+    const V a = BroadcastLoad(d, x##r), b = BroadcastLoad(d, x##r + 1);                          \
+    y##r##0 = hn::MulAdd(hn::Sub(a, b10), hn::Sub(b00, b), y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Sub(a, b11), hn::Sub(b01, b), y##r##1); \
+  }
+#define ATTEND_PAIRS_ALONE(r)                                          \
+  if constexpr (kRows > r) {                                           \
+    const V c = BroadcastLoad(d, x##r + 2);                            \
+    y##r##0 = hn::MulAdd(c, b00, y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(c, b01, y##r##1); \
+    x##r += 3;                                                         \
+  }
+#define ATTEND_PAIRS_LAST(r)                                           \
+  if constexpr (kRows > r) {                                           \
+    const V c = BroadcastLoad(d, x##r++);                              \
+    y##r##0 = hn::MulAdd(c, b00, y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(c, b01, y##r##1); \
+  }
+#define ATTEND_PAIRS_LOAD(first, second, at)                                                         \
+  first = hn::Load(d, w0 + (at));                                                                    \
+  __builtin_prefetch(w0 + (at) + kPairsAhead * kLinearPanel, 0, 3);                                  \
+  if constexpr (kVectors > 1) {                                                                      \
+    second = hn::Load(d, w1 + (at));                                                                 \
+    if (lanes % kLinearPanel == 0) __builtin_prefetch(w1 + (at) + kPairsAhead * kLinearPanel, 0, 3); \
+  }
+#define ATTEND_PAIRS_TERMS(ROW)            \
+  {                                        \
+    V b00, b01 = zero, b10, b11 = zero;    \
+    __builtin_prefetch(later, 0, 2);       \
+    later += 3 * kLaterPerTerm;            \
+    ATTEND_PAIRS_LOAD(b00, b01, 0)         \
+    ATTEND_PAIRS_LOAD(b10, b11, apart)     \
+    ATTEND_PAIRS_ROWS(ROW)                 \
+    ATTEND_PAIRS_LOAD(b00, b01, 2 * apart) \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)  \
+    w0 += kLinearPanel;                    \
+    w1 += kLinearPanel;                    \
+  }
+#define ATTEND_PAIRS_STORE(r)                                                                        \
+  if constexpr (kRows > r) {                                                                         \
+    StorePaired<kVectors>(d, args, pair_sums, paired[r], y##r##0, y##r##1, results[r] + args.first); \
+  }
+  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_START)
+  for (size_t j = 0; j < pairs; j += 2) {
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT)
+  }
+  w0 += 2 * apart;
+  w1 += 2 * apart;
+  for (size_t k = 3 * pairs; k < in; ++k) {
+    const V b00 = hn::Load(d, w0), b01 = kVectors > 1 ? hn::Load(d, w1) : zero;
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_LAST)
+    w0 += kLinearPanel;
+    w1 += kLinearPanel;
+  }
+  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_STORE)
+#undef ATTEND_PAIRS_STORE
+#undef ATTEND_PAIRS_TERMS
+#undef ATTEND_PAIRS_LOAD
+#undef ATTEND_PAIRS_LAST
+#undef ATTEND_PAIRS_ALONE
+#undef ATTEND_PAIRS_SUBTRACT
+#undef ATTEND_PAIRS_ADD
+#undef ATTEND_PAIRS_START
+#undef ATTEND_PAIRS_ROWS
+}
+
+template <size_t kRows, class D>
+HWY_INLINE void PairsColumns(D d, const ColumnsArgs& args, const float* pair_sums, const float* const* rows,
+                             const PairedRow* paired, float* const* results) {
+  if (args.columns > hn::Lanes(d)) return PairsStep<kRows, 2>(d, args, pair_sums, rows, paired, results);
+  return PairsStep<kRows, 1>(d, args, pair_sums, rows, paired, results);
+}
+
+// num_rows <= kRows.
+template <size_t kRows, class D>
+HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, const float* pair_sums,
+                             const float* const* rows, const PairedRow* paired, float* const* results) {
+  if constexpr (kRows > 1) {
+    if (num_rows < kRows) return PairsAnyRows<kRows - 1>(d, args, num_rows, pair_sums, rows, paired, results);
+  }
+  PairsColumns<kRows>(d, args, pair_sums, rows, paired, results);
+}
+
+// Rows in parts: those that go by pairs from their copies, then the others.
+template <class D>
+void LinearPairs(D d, const LinearPairsArgs& args) {
+  const LinearRowsArgs& all = args.linear;
+  const size_t stride = linear_pairs_stride(all.in), most = linear_pairs_rows(all.in);
+  const float *copies[kMostPairsRows], *others[kMostPairsRows];
+  float *results[kMostPairsRows], *other_results[kMostPairsRows];
+  PairedRow paired[kMostPairsRows];
+  for (size_t first = 0; first < all.num_rows; first += most) {
+    const size_t end = std::min(all.num_rows, first + most);
+    LinearRowsArgs by_pairs = all, plain = all;
+    by_pairs.rows = copies;
+    by_pairs.results = results;
+    plain.rows = others;
+    plain.results = other_results;
+    by_pairs.num_rows = plain.num_rows = 0;
+    for (size_t r = first; r < end; ++r) {
+      float* copy = args.scratch + by_pairs.num_rows * stride;
+      if (CopyRow(d, all.rows[r], all.in, args.weights_mean_square, copy, paired[by_pairs.num_rows])) {
+        copies[by_pairs.num_rows] = copy;
+        results[by_pairs.num_rows++] = all.results[r];
+      } else {
+        others[plain.num_rows] = all.rows[r];
+        other_results[plain.num_rows++] = all.results[r];
+      }
+    }
+    ForEachStep<kPairRows, kPairVectors>(d, by_pairs,
+                                         [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
+                                           PairsAnyRows<kPairRows>(d, columns, num_rows, args.pair_sums + columns.first,
+                                                                   copies + row, paired + row, results + row);
+                                         });
+    LinearRows(d, plain);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,236 @@
+// y = W x + b by Winograd's inner products: against double for every count of rows and columns around the kernels'
+// tiles, as exact as plain sums on numbers of every kind that goes this way, plain sums' bits for all others, the same
+// bits whichever rows come together, and nothing touched beyond the rows.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "engine/kernels/linear_rows.h"
+#include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::size_t kPanel = kernels::kLinearPanel;
+
+using Draw = std::function<float(Random&)>;
+float draw_normal(Random& random) { return random.normal(); }
+
+// Weights and rows, each array between unmapped pages.
+class Problem {
+ public:
+  Problem(const Target& target, std::size_t most_rows, std::size_t in, std::size_t out, bool with_bias,
+          const Draw& draw_w = draw_normal, const Draw& draw_x = draw_normal)
+      : kernels_(kernels::linear_rows_kernels(target.id())),
+        in_(in),
+        out_(out),
+        weights_(kernels::linear_panels(out) * kPanel * in),
+        bias_(kernels::linear_panels(out) * kPanel),
+        pair_sums_(kernels::linear_panels(out) * kPanel),
+        scratch_(kernels::linear_pairs_scratch(in)),
+        x_(most_rows * in),
+        y_(most_rows * out) {
+    Random random(in * 41 + out);
+    double squares = 0;
+    for (std::size_t o = 0; o < out; ++o) {
+      bias_[o] = with_bias ? random.normal() : 0.0f;
+      for (std::size_t k = 0; k < in; ++k) {
+        weight(o, k) = draw_w(random);
+        squares += static_cast<double>(weight(o, k)) * weight(o, k);
+      }
+      double sum = 0;
+      const std::size_t pairs = kernels::linear_pairs(in);
+      for (std::size_t j = 0; j < pairs; ++j) {
+        sum += (j % 2 == 0 ? 1.0 : -1.0) * static_cast<double>(weight(o, j)) * weight(o, j + pairs);
+      }
+      pair_sums_[o] = static_cast<float>(sum);
+    }
+    mean_square_ = static_cast<float>(squares / static_cast<double>(in * out));
+    has_bias_ = with_bias;
+    for (float& x : x_) x = draw_x(random);
+  }
+
+  float& weight(std::size_t o, std::size_t k) { return weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel]; }
+  float& x(std::size_t row, std::size_t k) { return x_[row * in_ + k]; }
+  const float* y(std::size_t row) const { return y_.data() + row * out_; }
+
+  // Rows `first` to first + count - 1, from the last to the first if reversed. All other results become NaN.
+  void multiply(std::size_t first, std::size_t count, bool reversed = false, bool by_pairs = true) {
+    std::fill(y_.begin(), y_.end(), kNaN);
+    std::fill(scratch_.begin(), scratch_.end(), kNaN);
+    std::vector<const float*> rows;
+    std::vector<float*> results;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t row = first + (reversed ? count - 1 - i : i);
+      rows.push_back(x_.data() + row * in_);
+      results.push_back(y_.data() + row * out_);
+    }
+    const kernels::LinearRowsArgs linear{.rows = rows.data(),
+                                         .results = results.data(),
+                                         .num_rows = count,
+                                         .weights = weights_.data(),
+                                         .bias = has_bias_ ? bias_.data() : nullptr,
+                                         .in = in_,
+                                         .out = out_};
+    if (!by_pairs) return kernels_.multiply(linear);
+    kernels_.multiply_by_pairs({.linear = linear,
+                                .pair_sums = pair_sums_.data(),
+                                .weights_mean_square = mean_square_,
+                                .scratch = scratch_.data()});
+  }
+
+  // Of a row: the largest |y - truth|, and the sum of its squares, relative to |x| |w|, norms, and |b|.
+  struct Error {
+    double largest = 0, squares = 0;
+  };
+  Error error(std::size_t row) {
+    Error error;
+    for (std::size_t o = 0; o < out_; ++o) {
+      double sum = has_bias_ ? bias_[o] : 0.0, of_x = 0, of_w = 0;
+      const double offset = std::abs(sum);
+      for (std::size_t k = 0; k < in_; ++k) {
+        const double w = weight(o, k), v = x(row, k);
+        sum += w * v;
+        of_x += v * v;
+        of_w += w * w;
+      }
+      const double unit = std::sqrt(of_x * of_w) + offset;
+      const double relative = unit > 0 ? (y(row)[o] - sum) / unit : y(row)[o] - sum;
+      error.largest = worse(error.largest, std::abs(relative));
+      error.squares += relative * relative;
+    }
+    return error;
+  }
+  std::vector<float> results() const { return {y_.data(), y_.data() + y_.size()}; }
+
+ private:
+  kernels::LinearRowsKernels kernels_;
+  std::size_t in_, out_;
+  bool has_bias_ = false;
+  float mean_square_ = 0;
+  GuardedArray<float> weights_, bias_, pair_sums_, scratch_, x_, y_;
+};
+
+// Root of the mean square of the errors of all rows.
+double typical_error(Problem& problem, std::size_t rows, bool by_pairs) {
+  problem.multiply(0, rows, false, by_pairs);
+  double squares = 0;
+  for (std::size_t row = 0; row < rows; ++row) squares += problem.error(row).squares;
+  return std::sqrt(squares / static_cast<double>(rows));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "linear pairs: equals double for counts of rows, columns and terms around the tiles, nothing beyond is touched") {
+  constexpr std::size_t kRows = 20;
+  for_each_target([&](const Target& target) {
+    for (const std::size_t out : {1, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 65}) {
+      for (const std::size_t in : {1u, 5u, 6u, 11u, 12u, 40u, 47u, 97u, 300u}) {
+        for (const bool with_bias : {false, true}) {
+          Problem problem(target, kRows, in, out, with_bias);
+          for (std::size_t count = 0; count <= kRows; count += in < 100 ? 1 : 4) {
+            const std::size_t first = kRows - count;
+            problem.multiply(first, count, count % 2 == 1);
+            double worst = 0;
+            for (std::size_t row = first; row < kRows; ++row) worst = worse(worst, problem.error(row).largest);
+            INFO(out, " x ", in, ", ", count, " rows, bias ", with_bias);
+            CHECK(worst <= 4e-7);
+            for (std::size_t i = 0; i < first * out; ++i) REQUIRE(std::isnan(problem.y(0)[i]));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("linear pairs: rows are as exact as plain sums whatever their size, mean and sign") {
+  constexpr std::size_t kRows = 12, kOut = 40;
+  const std::pair<const char*, Draw> kinds[] = {
+      {"normal", draw_normal},
+      {"positive", [](Random& random) { return random.uniform(0, 1); }},
+      {"nearly constant", [](Random& random) { return 3 + 0.01f * random.normal(); }},
+      {"left by a ReLU", [](Random& random) { return std::max(random.normal(), 0.0f); }},
+      {"tiny", [](Random& random) { return 1e-11f * random.normal(); }},
+      {"huge", [](Random& random) { return 1e11f * random.normal(); }}};
+  for_each_target([&](const Target& target) {
+    for (const auto& [name, draw] : kinds) {
+      for (const std::size_t in : {192u, 770u}) {
+        Problem problem(
+            target, kRows, in, kOut, false, [](Random& random) { return 0.03f * random.normal(); }, draw);
+        const double plain = typical_error(problem, kRows, false), pairs = typical_error(problem, kRows, true);
+        INFO(name, ", ", in, " terms: ", pairs, " by pairs, ", plain, " plain");
+        CHECK(pairs <= 1.5 * plain);
+        CHECK(pairs != plain);
+      }
+    }
+  });
+}
+
+TEST_CASE("linear pairs: rows that would lose by them have the bits of plain sums") {
+  constexpr std::size_t kRows = 9, kIn = 100, kOut = 35;
+  for_each_target([&](const Target& target) {
+    Problem problem(target, kRows, kIn, kOut, true);
+    for (std::size_t k = 0; k < kIn; ++k) {
+      problem.x(0, k) = 0;                             // zeros
+      problem.x(1, k) = k == 7 ? 2.5f : 0.0f;          // one number
+      problem.x(2, k) *= k % 25 == 3 ? 100.0f : 1.0f;  // a few hold the norm
+      problem.x(3, k) *= 1e30f;                        // squares overflow
+      problem.x(4, k) *= 1e-30f;                       // squares vanish
+    }
+    problem.x(5, 50) = kNaN;
+    problem.x(6, 99) = kInfinity;
+    problem.multiply(0, kRows, false, false);
+    const std::vector<float> plain = problem.results();
+    problem.multiply(0, kRows);
+    const std::vector<float> mixed = problem.results();
+    for (std::size_t row = 0; row < kRows; ++row) {
+      INFO("row ", row);
+      CHECK(same_bits(&plain[row * kOut], &mixed[row * kOut], kOut) == (row < 7));
+    }
+    for (std::size_t row = 0; row < kRows; ++row) {
+      problem.multiply(row, 1);
+      INFO("row ", row, " alone");
+      CHECK(same_bits(problem.y(row), &mixed[row * kOut], kOut));
+    }
+  });
+}
+
+TEST_CASE("linear pairs: a row's bits depend neither on the other rows nor on their number") {
+  // More rows than are copied at a time.
+  constexpr std::size_t kRows = kernels::kMostPairsRows + 11;
+  for_each_target([&](const Target& target) {
+    // The last: several blocks of weights (320 KiB each).
+    for (const auto& sizes : std::vector<std::pair<std::size_t, std::size_t>>{{7, 12}, {100, 66}, {400, 600}}) {
+      const std::size_t out = sizes.first, in = sizes.second;
+      Problem problem(target, kRows, in, out, true);
+      for (std::size_t row = 0; row < kRows; row += 5) std::fill_n(&problem.x(row, 1), in - 1, 0.0f);  // go plain
+      std::vector<float> expected;
+      for (std::size_t row = 0; row < kRows; ++row) {
+        problem.multiply(row, 1);
+        expected.insert(expected.end(), problem.y(row), problem.y(row) + out);
+      }
+      for (std::size_t count : {2u, 3u, 8u, 9u, 10u, 19u, 37u, 71u, 72u, 73u, 83u}) {
+        for (const bool reversed : {false, true}) {
+          const std::size_t first = count % 3 == 0 ? kRows - count : 0;
+          problem.multiply(first, count, reversed);
+          INFO(out, " x ", in, ", ", count, " rows");
+          CHECK(same_bits(problem.y(first), expected.data() + first * out, count * out));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace attend::tests
