@@ -82,6 +82,7 @@ void register_linear_benchmarks() {
 #endif
     for (const Target& target : Target::available()) {
       register_product(c, Products::kLinearRows, std::string(target.name()), target);
+      register_product(c, Products::kLinearPairs, std::string(target.name()) + "_pairs", target);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "engine/matmul/linear.h"
 
+#include "engine/base/cpus.h"
 #include "engine/base/message.h"
 #include "engine/matmul/packed_rows.h"
 #ifdef ATTEND_WITH_ONEDNN
@@ -12,7 +13,18 @@ namespace {
 struct Choice {
   Products product;
   const char* reason;
+  Pairs pairs = Pairs::kNo;
 };
+
+Choice held_to(Products asked) { return {asked, "", asked == Products::kLinearPairs ? Pairs::kAlways : Pairs::kNo}; }
+
+// Zen 4 and later: additions cost nothing beside multiplications, and three terms take the time of two
+// (kernels/linear_pairs-inl.h), which no other product can match there.
+bool go_by_pairs(TensorView<const float> W) {
+  return this_cpu().adds_beside_products && PackedRows::are_fit_for_pairs(W);
+}
+
+constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multiplying)", Pairs::kWhereFaster};
 
 #ifdef ATTEND_WITH_ONEDNN
 
@@ -25,8 +37,9 @@ struct Choice {
 // batches are padded, 4.80 and 4.53 where padded queries are skipped as well (multi_head/b32_s32_e512_h8); of 256 x 256
 // as long with either to within 1 % (additive/b8_m64_n512_u256), in calls of 64 and 16 rows 4.00 and 3.89 ms
 // (additive/b64_m1_n100_u256).
-Choice choose(std::size_t in, std::size_t out, const char* /*name*/, Products asked) {
-  if (asked != Products::kBySize) return {asked, ""};
+Choice choose(TensorView<const float> W, std::size_t in, std::size_t out, const char* /*name*/, Products asked) {
+  if (asked != Products::kBySize) return held_to(asked);
+  if (go_by_pairs(W)) return kByPairs;
   if (are_large_weights(in, out)) {
     return {Products::kLinearRows, " (in parts that stay in L2, which the weights as a whole may not)"};
   }
@@ -38,8 +51,10 @@ Choice choose(std::size_t in, std::size_t out, const char* /*name*/, Products as
 
 #else
 
-Choice choose(std::size_t /*in*/, std::size_t /*out*/, const char* name, Products asked) {
+Choice choose(TensorView<const float> W, std::size_t /*in*/, std::size_t /*out*/, const char* name, Products asked) {
   if (asked == Products::kOneDnn) fail(name, ": held to oneDNN, and this build is without it (ATTEND_WITH_ONEDNN)");
+  if (asked != Products::kBySize) return held_to(asked);
+  if (go_by_pairs(W)) return kByPairs;
   return {Products::kLinearRows, ""};
 }
 
@@ -49,9 +64,9 @@ Choice choose(std::size_t /*in*/, std::size_t /*out*/, const char* name, Product
 
 Linear::Linear(TensorView<const float> W, TensorView<const float> bias, const char* name, Products products)
     : in_size_(static_cast<std::size_t>(W.size(1))), out_size_(static_cast<std::size_t>(W.size(0))) {
-  const Choice choice = choose(in_size_, out_size_, name, products);
-  own_ = choice.product == Products::kLinearRows;
-  if (own_) product_ = std::make_unique<PackedRows>(W, bias, name);
+  const Choice choice = choose(W, in_size_, out_size_, name, products);
+  own_ = choice.product != Products::kOneDnn;
+  if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs);
 #ifdef ATTEND_WITH_ONEDNN
   if (!own_) product_ = std::make_unique<DnnlProduct>(W, bias, name);
 #endif

@@ -12,10 +12,11 @@
 
 namespace attend::matmul {
 
-// What a Linear may be held to. By size: oneDNN for weights that stay in L2 beside a block of rows, our own kernel
-// above (kernels/linear_rows.h), which passes over large weights in parts that do. The shape alone decides, never the
-// number of rows, so that a row's bits do not depend on its company.
-enum class Products { kBySize, kOneDnn, kLinearRows };
+// What a Linear may be held to. By size: on CPUs that add beside multiplying, our own kernel by pairs of terms where
+// the weights are fit for it (PackedRows), plain for other targets than AVX-512; else oneDNN for weights that stay in
+// L2 beside a block of rows, our own kernel above (kernels/linear_rows.h), which passes over large weights in parts
+// that do. The weights alone decide, never the number of rows, so that a row's bits do not depend on its company.
+enum class Products { kBySize, kOneDnn, kLinearRows, kLinearPairs };
 
 // An affine map whose weights were packed for the machine when it was built. Immutable; any number of threads may
 // multiply at the same time, each with scratch of its own. One thread per call: parallelism is the caller's, over
@@ -41,6 +42,10 @@ class Linear {
   const std::string& implementation() const noexcept { return implementation_; }
   // Whether the plan's instruction set does the work; oneDNN takes the best it finds, whatever the plan's is.
   bool runs_on_plan_target() const noexcept { return own_; }
+  // Whether three terms take the time of two multiply-adds with these kernels.
+  bool goes_by_pairs(const kernels::LinearRowsKernels& kernels) const noexcept {
+    return product_->goes_by_pairs(kernels);
+  }
   // Bytes of scratch a multiply needs, aligned to 64.
   std::size_t scratch_bytes() const noexcept { return product_->scratch_bytes(); }
 

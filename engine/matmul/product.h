@@ -19,6 +19,8 @@ class Product {
   virtual ~Product() = default;
   // What runs it, for explain().
   virtual std::string implementation() const = 0;
+  // Whether three terms take the time of two multiply-adds with these kernels (kernels/linear_pairs-inl.h).
+  virtual bool goes_by_pairs(const kernels::LinearRowsKernels& /*kernels*/) const noexcept { return false; }
   // Bytes of scratch a multiply needs, aligned to 64.
   virtual std::size_t scratch_bytes() const noexcept = 0;
   // Makes what num_calls multiplies at the same time need, so that they allocate nothing.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include <doctest/doctest.h>
 
+#include "engine/base/cpus.h"
 #include "engine/kernels/linear_rows.h"
 #include "engine/matmul/linear.h"
 #include "tests/support/compare.h"
@@ -43,10 +45,12 @@ const kernels::LinearRowsKernels& rows_kernels() {
   return kKernels;
 }
 
-// Each product that this build and machine have for W: our own, and oneDNN unless all it offers is its reference.
+// Each product that this build and machine have for W: our own, plain and by pairs of terms, and oneDNN unless all it
+// offers is its reference.
 std::vector<Linear> all_linears(TensorView<const float> W, TensorView<const float> bias) {
   std::vector<Linear> maps;
   maps.emplace_back(W, bias, "W", Products::kLinearRows);
+  maps.emplace_back(W, bias, "W", Products::kLinearPairs);
   const std::string refused = error_message([&] { maps.emplace_back(W, bias, "W", Products::kOneDnn); });
   if (refused != "") CHECK((refused.find("reference") != refused.npos || refused.find("without") != refused.npos));
   return maps;
@@ -171,19 +175,54 @@ TEST_CASE("linear: runs on an optimised implementation, chosen by the size of th
     Random random(4);
     const Tensor W = random.normal({size.out, size.in});
     const std::vector<Linear> maps = all_linears(W.view(), {});
-    CHECK(maps[0].implementation().starts_with("own kernel"));
+    CHECK(maps[0].implementation() == "own kernel, panels of 16 columns, any rows");
+    const bool fit = size.in >= 64;
+    CHECK(maps[1].implementation() == maps[0].implementation() + (fit ? ", by pairs of terms" : ""));
     const std::string chosen = Linear(W.view(), {}, "W").implementation();
     INFO(size.out, " x ", size.in, ": ", chosen);
     CHECK(chosen.find("ref:") == std::string::npos);
     const bool large = size.out * size.in * 4 > 3 << 18;
-    CHECK(chosen.starts_with(maps.size() > 1 && !large ? "oneDNN " : "own kernel"));
+    if (fit && this_cpu().adds_beside_products) {
+      CHECK(chosen.starts_with("own kernel"));
+      CHECK(chosen.find("on AVX3 by pairs of terms (this CPU adds beside multiplying)") != chosen.npos);
+      continue;
+    }
+    CHECK(chosen.starts_with(maps.size() > 2 && !large ? "oneDNN " : "own kernel"));
+    CHECK(chosen.find("pairs") == chosen.npos);
 #if defined(ATTEND_WITH_ONEDNN) && defined(__x86_64__)
-    REQUIRE(maps.size() == 2);
-    CHECK(maps[1].implementation().starts_with("oneDNN "));
-    CHECK(maps[1].implementation().find("ref:") == std::string::npos);
+    REQUIRE(maps.size() == 3);
+    CHECK(maps[2].implementation().starts_with("oneDNN "));
+    CHECK(maps[2].implementation().find("ref:") == std::string::npos);
     CHECK(chosen.find(large ? "in parts" : "stay in L2") != std::string::npos);
 #endif
   }
+}
+
+TEST_CASE("linear: weights in which few elements hold the norm, of unlike norms or not finite go by no pairs") {
+  Random random(11);
+  const Tensor W = random.normal({40, 96});
+  const auto goes_by_pairs = [](const Tensor& weights) {
+    return Linear(weights.view(), {}, "W", Products::kLinearPairs).implementation().find("pairs") != std::string::npos;
+  };
+  CHECK(goes_by_pairs(W));
+  const auto with = [&](const std::function<float(std::size_t o, std::size_t k, float w)>& change) {
+    Tensor changed = W;
+    for (std::size_t i = 0; i < changed.data.size(); ++i) changed.data[i] = change(i / 96, i % 96, changed.data[i]);
+    return goes_by_pairs(changed);
+  };
+  CHECK(with([](std::size_t o, std::size_t, float w) { return o == 3 ? 8 * w : w; }));
+  CHECK(!with([](std::size_t o, std::size_t, float w) { return o == 3 ? 40 * w : w; }));
+  CHECK(!with([](std::size_t o, std::size_t, float w) { return o == 3 ? 0 : w; }));
+  CHECK(!with([](std::size_t o, std::size_t k, float w) { return o == 3 ? (k == 5 ? 9.0f : 0.0f) : w; }));
+  CHECK(!with([](std::size_t o, std::size_t k, float) { return o == k ? 1.0f : 0.0f; }));
+  CHECK(!with([](std::size_t o, std::size_t k, float w) { return o == 3 && k == 4 ? kNaN : w; }));
+  CHECK(!with([](std::size_t o, std::size_t k, float w) {
+    return o == 3 && k == 4 ? std::numeric_limits<float>::infinity() : w;
+  }));
+  CHECK(!with([](std::size_t, std::size_t, float w) { return w * 1e-9f; }));
+  CHECK(!with([](std::size_t, std::size_t, float w) { return w * 1e9f; }));
+  CHECK(!goes_by_pairs(random.normal({5, 63})));
+  CHECK(!goes_by_pairs(random.normal({5, 2049})));
 }
 
 TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1 to 64, many above, and every place") {
@@ -258,7 +297,9 @@ TEST_CASE("linear: W and bias of any strides, copied while building") {
   Random random(7);
   const Tensor W = random.normal({20, 30}), bias = random.normal({20}), x = random.normal({1, 30});
   for (const Linear& dense : all_linears(W.view(), bias.view())) {
-    const Products products = dense.implementation().starts_with("oneDNN") ? Products::kOneDnn : Products::kLinearRows;
+    const Products products = dense.implementation().starts_with("oneDNN")                ? Products::kOneDnn
+                              : dense.implementation().find("pairs") == std::string::npos ? Products::kLinearRows
+                                                                                          : Products::kLinearPairs;
     const std::vector<float> expected = row_by_row(dense, x.data);
     for (const Layout layout : kAllLayouts) {
       Laid laid = lay_out(W.view(), layout);
