@@ -29,7 +29,7 @@ struct LinearRowsArgs {
 struct LinearPairsArgs {
   LinearRowsArgs linear;
   const float* pair_sums;     // of column o: sum over j of (-1)^j W[o][j] W[o][j + T]; as many as bias, aligned
-  float weights_mean_square;  // of all W: rows of x are brought to it by powers of two
+  float weights_mean_square;  // of an element of W: rows of x are brought to it by powers of two
   float* scratch;             // linear_pairs_scratch(in) elements, aligned to a cache line
 };
 

@@ -16,8 +16,8 @@ constexpr std::align_val_t kLine{64};
 // Fewer terms than these have little to gain from pairs; of more, so few rows are copied at a time that weights would
 // be read from memory again and again.
 constexpr std::size_t kLeastPairedTerms = 64, kMostPairedTerms = 2048;
-// Largest by smallest norm of the rows of W. A row of x is scaled to their mean: to within 4, where the error of pairs
-// is twice what it is at 1.
+// Greatest by least norm of the rows of W. A row of x is scaled to a norm in between, to within 4 of each, where the
+// bound of pairs' errors is 1.6 times what it is at 1: (1 + r)^2 / r.
 constexpr double kMostNormRatio = 16;
 // Mean square of W, well within what float holds the products of.
 constexpr double kLeastMeanSquare = 1e-12, kMostMeanSquare = 1e12;
@@ -36,28 +36,25 @@ RowSums sums_of_row(TensorView<const float> W, std::int64_t o) {
   return sums;
 }
 
-double mean_square_of(TensorView<const float> W) {
-  double sum = 0;
-  for (std::int64_t o = 0; o < W.size(0); ++o) sum += sums_of_row(W, o).squares;
-  return sum / static_cast<double>(W.size(0)) / static_cast<double>(W.size(1));
+// The mean square of an element in a row between the least and the greatest norm of W; 0: W is not fit for pairs.
+double mean_square_for_pairs(TensorView<const float> W) {
+  const auto in = static_cast<double>(W.size(1));
+  if (in < kLeastPairedTerms || in > kMostPairedTerms) return 0;
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (std::int64_t o = 0; o < W.size(0); ++o) {
+    const auto [squares, sizes] = sums_of_row(W, o);
+    if (!std::isfinite(squares) || sizes * sizes < kernels::kLeastSpread * in * squares) return 0;
+    least = std::min(least, squares);
+    most = std::max(most, squares);
+  }
+  const double mean_square = std::sqrt(least * most) / in;
+  const bool alike = most <= kMostNormRatio * kMostNormRatio * least;
+  return alike && mean_square >= kLeastMeanSquare && mean_square <= kMostMeanSquare ? mean_square : 0;
 }
 
 }  // namespace
 
-bool PackedRows::are_fit_for_pairs(TensorView<const float> W) {
-  const auto in = static_cast<std::size_t>(W.size(1));
-  if (in < kLeastPairedTerms || in > kMostPairedTerms) return false;
-  double least = std::numeric_limits<double>::infinity(), most = 0;
-  for (std::int64_t o = 0; o < W.size(0); ++o) {
-    const auto [squares, sizes] = sums_of_row(W, o);
-    if (!std::isfinite(squares)) return false;
-    if (sizes * sizes < kernels::kLeastSpread * static_cast<double>(W.size(1)) * squares) return false;
-    least = std::min(least, squares);
-    most = std::max(most, squares);
-  }
-  const double mean = mean_square_of(W);
-  return most <= kMostNormRatio * kMostNormRatio * least && mean >= kLeastMeanSquare && mean <= kMostMeanSquare;
-}
+bool PackedRows::are_fit_for_pairs(TensorView<const float> W) { return mean_square_for_pairs(W) > 0; }
 
 void PackedRows::Free::operator()(float* data) const { ::operator delete(data, kLine); }
 
@@ -82,9 +79,10 @@ PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, 
     bias_ = allocate(padded_out);
     for (std::size_t o = 0; o < out_; ++o) bias_[o] = *bias.at(static_cast<std::int64_t>(o));
   }
-  if (pairs == Pairs::kNo || !are_fit_for_pairs(W)) return;
+  if (pairs == Pairs::kNo) return;
+  mean_square_ = static_cast<float>(mean_square_for_pairs(W));
+  if (mean_square_ == 0) return;
   pairs_ = pairs;
-  mean_square_ = static_cast<float>(mean_square_of(W));
   pair_sums_ = allocate(padded_out);
   const auto count = static_cast<std::int64_t>(kernels::linear_pairs(in_));
   for (std::size_t o = 0; o < out_; ++o) {

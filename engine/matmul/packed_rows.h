@@ -42,8 +42,8 @@ class PackedRows final : public Product {
   std::size_t in_, out_;
   Floats panels_, bias_;  // bias_: none if not given
   Pairs pairs_ = Pairs::kNo;
-  Floats pair_sums_;  // as kernels::LinearPairsArgs
-  float mean_square_ = 0;
+  Floats pair_sums_;       // as kernels::LinearPairsArgs
+  float mean_square_ = 0;  // so is this; 0: not fit for pairs
 };
 
 }  // namespace attend::matmul

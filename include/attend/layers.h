@@ -12,6 +12,11 @@
 // Parameter matrices have PyTorch's shapes, (output size, input size), and any strides. They are packed while the layer
 // is built, which allocates; what was passed in is not needed afterwards. Aliasing and what a run makes of special
 // values are the same for all of them: Plan::run says so.
+//
+// Products of rows and parameter matrices W, the projections, have f32 products and f32 accumulation. An element of n
+// terms is wrong by at most n 2^-24 sum |w x|. AMD's CPUs with AVX-512 take 64 to 2048 terms by pairs (Winograd 1968),
+// which are wrong by at most 8 n 2^-24 |w| |x| (norms) and typically as plain sums, where many elements hold the norms
+// of W's rows and of x; elsewhere, and where x is not finite, they multiply plainly.
 #ifndef ATTEND_LAYERS_H_
 #define ATTEND_LAYERS_H_
 

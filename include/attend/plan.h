@@ -179,9 +179,9 @@ class Plan {
   //     projections and an additive score add, each layer says (attend/layers.h).
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Starts no threads, locks and
   //     allocates nothing itself. The executor may, and oneDNN, which projections by weights of up to 768 KiB go
-  //     through, allocates a little in every call; more than that once where more such calls are in flight than a plan
-  //     of the layer has threads, or than 256. The same bits for every executor, number of threads and batch
-  //     composition.
+  //     through (explain() says so), allocates a little in every call; more than that once where more such calls are in
+  //     flight than a plan of the layer has threads, or than 256. The same bits for every executor, number of threads
+  //     and batch composition.
   //   Errors: Error before any output changes, for every mismatch of shapes, strides, lengths or workspace size. Also
   //     where oneDNN fails in a projection, for want of memory above all: outputs may have changed then.
   void run(const Inputs& inputs, const Outputs& outputs, Workspace& workspace, Executor& executor) const;
