@@ -157,20 +157,23 @@ TEST_CASE(
 
 TEST_CASE("linear pairs: rows are as exact as plain sums whatever their size, mean and sign") {
   constexpr std::size_t kRows = 12, kOut = 40;
-  const std::pair<const char*, Draw> kinds[] = {
-      {"normal", draw_normal},
-      {"positive", [](Random& random) { return random.uniform(0, 1); }},
-      {"nearly constant", [](Random& random) { return 3 + 0.01f * random.normal(); }},
-      {"left by a ReLU", [](Random& random) { return std::max(random.normal(), 0.0f); }},
-      {"tiny", [](Random& random) { return 1e-11f * random.normal(); }},
-      {"huge", [](Random& random) { return 1e11f * random.normal(); }}};
+  struct Kind {
+    const char* name;
+    Draw draw;
+  };
+  const Kind kinds[] = {{"normal", draw_normal},
+                        {"positive", [](Random& random) { return random.uniform(0, 1); }},
+                        {"nearly constant", [](Random& random) { return 3 + 0.01f * random.normal(); }},
+                        {"left by a ReLU", [](Random& random) { return std::max(random.normal(), 0.0f); }},
+                        {"tiny", [](Random& random) { return 1e-11f * random.normal(); }},
+                        {"huge", [](Random& random) { return 1e11f * random.normal(); }}};
   for_each_target([&](const Target& target) {
-    for (const auto& [name, draw] : kinds) {
+    for (const Kind& kind : kinds) {
       for (const std::size_t in : {192u, 770u}) {
         Problem problem(
-            target, kRows, in, kOut, false, [](Random& random) { return 0.03f * random.normal(); }, draw);
+            target, kRows, in, kOut, false, [](Random& random) { return 0.03f * random.normal(); }, kind.draw);
         const double plain = typical_error(problem, kRows, false), pairs = typical_error(problem, kRows, true);
-        INFO(name, ", ", in, " terms: ", pairs, " by pairs, ", plain, " plain");
+        INFO(kind.name, ", ", in, " terms: ", pairs, " by pairs, ", plain, " plain");
         CHECK(pairs <= 1.5 * plain);
         CHECK(pairs != plain);
       }
