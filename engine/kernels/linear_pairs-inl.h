@@ -75,13 +75,11 @@ HWY_INLINE float PowerOfTwoNearSqrt(float ratio) {
   return power;
 }
 
-// Copies a row, scaled, terms j, j + T and j + 2 T side by side, then the last terms. False, if it is not to go by
-// pairs.
+// The power of two that brings a row to the size of the weights; 0: it is not to go by pairs.
 template <class D>
-HWY_INLINE bool CopyRow(D d, const float* HWY_RESTRICT x, size_t in, float weights_mean_square,
-                        float* HWY_RESTRICT copy, PairedRow& row) {
+HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t in, float weights_mean_square) {
   using V = hn::Vec<D>;
-  const size_t N = hn::Lanes(d), pairs = linear_pairs(in);
+  const size_t N = hn::Lanes(d);
   V squares0 = hn::Zero(d), squares1 = hn::Zero(d), sizes0 = hn::Zero(d), sizes1 = hn::Zero(d);
   size_t k = 0;
   for (; k + 2 * N <= in; k += 2 * N) {
@@ -99,23 +97,27 @@ HWY_INLINE bool CopyRow(D d, const float* HWY_RESTRICT x, size_t in, float weigh
   const float n = static_cast<float>(in);
   const float mean_square = hn::GetLane(hn::SumOfLanes(d, hn::Add(squares0, squares1))) / n;
   const float mean_size = hn::GetLane(hn::SumOfLanes(d, hn::Add(sizes0, sizes1))) / n;
-  // NaN fails this, and so do sums that overflow.
-  if (!(mean_square >= 1e-24f && mean_square <= 1e24f && mean_size * mean_size >= kLeastSpread * mean_square)) {
-    return false;
-  }
+  // Comparisons fail for NaN, and sums that overflow are beyond them.
+  const bool in_range = mean_square >= 1e-24f && mean_square <= 1e24f;
+  const bool is_spread = mean_size * mean_size >= kLeastSpread * mean_square;
+  return in_range && is_spread ? PowerOfTwoNearSqrt(weights_mean_square / mean_square) : 0.0f;
+}
 
-  const float scale = PowerOfTwoNearSqrt(weights_mean_square / mean_square);
-  row.unscale = 1.0f / scale;
+// copy = scale x, terms j, j + T and j + 2 T side by side, then the last terms.
+template <class D>
+HWY_INLINE PairedRow CopyRow(D d, const float* HWY_RESTRICT x, size_t in, float scale, float* HWY_RESTRICT copy) {
+  using V = hn::Vec<D>;
   static constexpr float kSigns[2 * kLinearPanel] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1,
                                                      1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1};
+  const size_t N = hn::Lanes(d), pairs = linear_pairs(in);
   const V factor = hn::Set(d, scale);
   const float *x1 = x + pairs, *x2 = x + 2 * pairs;
-  V pair_sum = hn::Zero(d);
+  V sum = hn::Zero(d);
   size_t j = 0;
   for (; j + N <= pairs; j += N) {
     const V a = hn::Mul(hn::LoadU(d, x + j), factor), b = hn::Mul(hn::LoadU(d, x1 + j), factor);
     hn::StoreInterleaved3(a, b, hn::Mul(hn::LoadU(d, x2 + j), factor), d, copy + 3 * j);
-    pair_sum = hn::MulAdd(hn::Mul(a, hn::LoadU(d, kSigns + j % 2)), b, pair_sum);
+    sum = hn::MulAdd(hn::Mul(a, hn::LoadU(d, kSigns + j % 2)), b, sum);
   }
   float rest = 0;
   for (; j < pairs; ++j) {
@@ -125,9 +127,8 @@ HWY_INLINE bool CopyRow(D d, const float* HWY_RESTRICT x, size_t in, float weigh
     copy[3 * j + 2] = x2[j] * scale;
     rest += kSigns[j % 2] * a * b;
   }
-  for (k = 3 * pairs; k < in; ++k) copy[k] = x[k] * scale;
-  row.pair_sum = hn::GetLane(hn::SumOfLanes(d, pair_sum)) + rest;
-  return true;
+  for (size_t k = 3 * pairs; k < in; ++k) copy[k] = x[k] * scale;
+  return {hn::GetLane(hn::SumOfLanes(d, sum)) + rest, 1.0f / scale};
 }
 
 // *p in every lane. On AVX-512 a broadcast of integers, because one of floats into 512 bits takes Zen 4's units for
@@ -297,10 +298,13 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
     plain.results = other_results;
     by_pairs.num_rows = plain.num_rows = 0;
     for (size_t r = first; r < end; ++r) {
-      float* copy = args.scratch + by_pairs.num_rows * stride;
-      if (CopyRow(d, all.rows[r], all.in, args.weights_mean_square, copy, paired[by_pairs.num_rows])) {
-        copies[by_pairs.num_rows] = copy;
-        results[by_pairs.num_rows++] = all.results[r];
+      const float scale = ScaleOfRow(d, all.rows[r], all.in, args.weights_mean_square);
+      if (scale != 0) {
+        const size_t i = by_pairs.num_rows++;
+        float* copy = args.scratch + i * stride;
+        paired[i] = CopyRow(d, all.rows[r], all.in, scale, copy);
+        copies[i] = copy;
+        results[i] = all.results[r];
       } else {
         others[plain.num_rows] = all.rows[r];
         other_results[plain.num_rows++] = all.results[r];
