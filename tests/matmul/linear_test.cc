@@ -225,6 +225,29 @@ TEST_CASE("linear: weights in which few elements hold the norm, of unlike norms 
   CHECK(!goes_by_pairs(random.normal({5, 2049})));
 }
 
+TEST_CASE("linear: by pairs of terms, rows of W of norms 12 times apart are all within their bound") {
+  Random random(12);
+  Tensor W = random.normal({40, 96});
+  const Tensor x = random.normal({20, 96});
+  for (std::size_t i = 0; i < W.data.size(); ++i) W.data[i] *= i / 96 % 2 == 0 ? 3.0f : 0.25f;
+  const Linear map(W.view(), {}, "W", Products::kLinearPairs);
+  REQUIRE(map.implementation().find("pairs") != std::string::npos);
+  const std::vector<float> y = row_by_row(map, x.data);
+  // Of 8 n 2^-24 |w| |x| (layers.h) a 32nd: roundings of 96 terms do not all go one way.
+  for (std::size_t row = 0; row < 20; ++row) {
+    for (std::size_t o = 0; o < 40; ++o) {
+      double sum = 0, of_w = 0, of_x = 0;
+      for (std::size_t k = 0; k < 96; ++k) {
+        const double w = W.data[o * 96 + k], v = x.data[row * 96 + k];
+        sum += w * v;
+        of_w += w * w;
+        of_x += v * v;
+      }
+      CHECK(std::abs(y[row * 40 + o] - sum) <= 8 * 96 * 0x1p-24 / 32 * std::sqrt(of_w * of_x));
+    }
+  }
+}
+
 TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1 to 64, many above, and every place") {
   // One call's rows, around the counts that primitives are made for, and more rows than one call of oneDNN takes.
   constexpr std::size_t kMany = Linear::kMostRows + 70;
