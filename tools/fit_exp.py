@@ -3,11 +3,12 @@
 
     /usr/bin/python3 tools/fit_exp.py                       # Exp: degree 6, a few seconds; needs numpy and mpmath
     /usr/bin/python3 tools/fit_exp.py --base 2              # Exp2: degree 5, |r| <= 1/2
-    /usr/bin/python3 tools/fit_exp.py --base 2 --from 0     # with AVX-512: 0 <= r <= 1
+    /usr/bin/python3 tools/fit_exp.py --base 2 --roots 32   # with AVX-512: degree 2, |r| <= 1/64, and the roots of 2
 
     exp(r) ~ 1 + r + c2 r^2 + ... + c6 r^6   for |r| <= ln(2) / 2
-    2^r ~ 1 + c1 r + ... + c5 r^5            for r in a range of length 1: each coefficient is rounded to f32 and the
-                                             rest fitted again
+    2^r ~ 1 + c1 r + ... + c5 r^5            for |r| <= 1/2, or half a root's step: each coefficient is rounded to f32
+                                             and the rest fitted again
+    2^(j/32), j < 32, as f32, less j 2^18 in its bits
 
 The first two coefficients are exact in f32 and kept at 1, so that exp(0) = 1. The others minimise the largest relative error:
 least squares at Chebyshev points, divided by exp(r), with Lawson's weights.
@@ -45,8 +46,8 @@ def fit(degree, points=200, rounds=60):
     return best
 
 
-def fit_exp2(degree, low, points=120, rounds=80):
-    rs = [mpf(low) + mpf("0.5") + mpmath.cos((mpf(k) + mpf("0.5")) * mpmath.pi / points) / 2 for k in range(points)]
+def fit_exp2(degree, length, points=120, rounds=80):
+    rs = [mpf(length) / 2 * mpmath.cos((mpf(k) + mpf("0.5")) * mpmath.pi / points) for k in range(points)]
     fixed = [mpf(1)]
     while len(fixed) <= degree:
         n = len(fixed)
@@ -73,16 +74,19 @@ def fit_exp2(degree, low, points=120, rounds=80):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", choices=["e", "2"], default="e")
-    parser.add_argument("--degree", type=int, help="default: 6 for e, 5 for 2")
-    parser.add_argument("--from", type=float, default=-0.5, dest="low", help="where the range of length 1 begins (base 2)")
+    parser.add_argument("--degree", type=int, help="default: 6 for e, 5 for 2, 2 with roots")
+    parser.add_argument("--roots", type=int, default=1, help="2^(j/ROOTS) looked up (base 2); a power of two")
     args = parser.parse_args()
     if args.base == "2":
-        worst, coefficients = fit_exp2(args.degree or 5, args.low)
+        worst, coefficients = fit_exp2(args.degree or (5 if args.roots == 1 else 2), mpf(1) / args.roots)
     else:
         worst, coefficients = fit(args.degree or 6)
     print(f"// relative error {worst:.2e} = {worst * 2**24:.3f} * 2^-24, before rounding" + (" of results" if args.base == "2" else ""))
     for i, c in enumerate(coefficients):
         print(f"c{i} = {float(c):.10g} // f32: {float(numpy.float32(c)).hex()}, doubled {float(2 * numpy.float32(c)).hex()}")
+    for j in range(args.roots if args.roots > 1 else 0):
+        bits = numpy.float32(float(mpf(2) ** (mpf(j) / args.roots))).view(numpy.uint32) - numpy.uint32(j * (2**23 // args.roots))
+        print(f"root {j} = {float(bits.view(numpy.float32)).hex()}")
 
 
 if __name__ == "__main__":

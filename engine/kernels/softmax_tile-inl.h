@@ -114,7 +114,7 @@ HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
 
     float* sums = args.row_sums + r * kSumVectors * N;
     V sum = hn::Load(d, sums), lost = hn::Load(d, sums + N);
-    if (ATTEND_HAS_SCALEF && scale == 1.0f && IsZero(*m)) {
+    if (ATTEND_EXP2_IS_LOOKED_UP && scale == 1.0f && IsZero(*m)) {
       ExponentialsAndSum<Exponents::kDirect>(d, scores, scores, len, RowExponent{}, DoNothing(), sum, lost);
     } else {
       ExponentialsAndSum(d, scores, scores, len, ExponentOfRow(scale, inverse_scale, *m), DoNothing(), sum, lost);

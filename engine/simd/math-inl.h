@@ -3,7 +3,7 @@
 //
 //             AVX-512     with FMA    without
 //     Exp     0.90 ULP    0.90 ULP    1.17 ULP
-//     Exp2    2.82 ULP    1.94 ULP    2.14 ULP    (Exp2Scaled: of an exponent that is rounded once more, or never)
+//     Exp2    1.73 ULP    1.95 ULP    2.17 ULP    (Exp2Scaled: of an exponent that is rounded once more, or never)
 //     Tanh    2.98 ULP    2.98 ULP    2.64 ULP    (absolute 1.7e-7 and 1.6e-7)
 #if defined(ATTEND_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_SIMD_MATH_INL_H_
@@ -18,10 +18,9 @@
 
 #include "engine/simd/compat-inl.h"
 
-// AVX-512 splits a number into whole part and fraction, and scales by a power of two, in an instruction each. Highway
-// has no names for them. Evaluated where used.
-#ifndef ATTEND_HAS_SCALEF
-#define ATTEND_HAS_SCALEF (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
+// AVX-512 looks up floats in two registers, 32 of them, in one instruction. Evaluated where used.
+#ifndef ATTEND_EXP2_IS_LOOKED_UP
+#define ATTEND_EXP2_IS_LOOKED_UP (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -95,27 +94,39 @@ HWY_INLINE V MaxKeepNaN(D /*d*/, V v, V low) {
 
 // 2^x for softmax, which can do with 3 ULP (2e-7 of the value): degree 5 instead of Exp's 6, and no ln 2 to take off.
 // tools/fit_exp.py --base 2.
-#if ATTEND_HAS_SCALEF
-// With r = x - floor(x) in [0, 1): 2^x = 2^r 2^floor(x). On a range of length 1 the degree gives the same error
-// wherever the range lies, and scalef takes the floor itself. Eight instructions. x below -126 gives 0: the mask costs
-// one, but subnormal numbers would cost more, and far scores are common.
+#if ATTEND_EXP2_IS_LOOKED_UP
+// 2^(j/32), less what the bits of j are where the whole part is to be: n and j are added in one go.
+alignas(64) static constexpr float kRootsOfTwo[32] = {
+    0x1.0p+0f,      0x1.fd9b0ep-1f, 0x1.fb5586p-1f, 0x1.f9301ep-1f, 0x1.f72b84p-1f, 0x1.f54874p-1f, 0x1.f387a6p-1f,
+    0x1.f1e9ep-1f,  0x1.f06fep-1f,  0x1.ef1a74p-1f, 0x1.edea64p-1f, 0x1.ece086p-1f, 0x1.ebfdaep-1f, 0x1.eb42b6p-1f,
+    0x1.eab07ep-1f, 0x1.ea47ecp-1f, 0x1.ea09e6p-1f, 0x1.e9f75ep-1f, 0x1.ea1148p-1f, 0x1.ea589ap-1f, 0x1.eace54p-1f,
+    0x1.eb737cp-1f, 0x1.ec4918p-1f, 0x1.ed503cp-1f, 0x1.ee89fap-1f, 0x1.eff77p-1f,  0x1.f199bep-1f, 0x1.f3720ep-1f,
+    0x1.f5818ep-1f, 0x1.f7c974p-1f, 0x1.fa4afap-1f, 0x1.fd0766p-1f,
+};
+
+// With x = n + j/32 + r, |r| <= 1/64: 2^x = 2^(n + j/32) 2^r, and a polynomial of degree 2 will do for 2^r. Adding
+// 1.5 * 2^18 rounds to 32nds and leaves 32 n + j in the low bits, of which the lookup takes the last five.
+// x below -126 gives 0: the mask costs one instruction, subnormal numbers would cost more, and far scores are common.
 //
-// Loser: the whole part by adding and subtracting 1.5 * 2^23 and the scale by a shift, as below, because reducing and
-// scaling take twice the time of an FMA on EPYC (Zen 4). Three instructions more took 1.10 of the time there
-// (softmax_tile_step/r48_n512_max; dot/b64_h8_m32_n32_d64 1.13).
-HWY_INLINE hn::Vec<hn::ScalableTag<float>> Exp2Masked(hn::Vec<hn::ScalableTag<float>> x) {
+// Losers, softmax_tile_step with scale 1, on EPYC (Zen 4), where multiplications and comparisons share two of four
+// units, additions take the others, and a step is bound by both: n512 takes 2.76 us, n128 0.77.
+// - r = x - floor(x) by vreduceps, degree 5, 2^n by vscalefps: 3.54, 0.91, and 2.82 ULP.
+// - sixteen roots in one register, degree 3: 3.05, 0.84.
+// - (2^(n + j/32) r) p rather than 2^(n + j/32) (r p), for the shorter chain: 2.81, 0.78; and subnormal products.
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> Exp2LookedUp(hn::Vec<hn::ScalableTag<float>> x) {
   const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
   using V = hn::Vec<decltype(d)>;
-  constexpr int kFloorOfWhole = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-  const V r{_mm512_reduce_ps(x.raw, kFloorOfWhole)};
-  V p = hn::MulAdd(hn::Set(d, 0x1.e968aep-10f), r, hn::Set(d, 0x1.277c3p-7f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0x1.c91c0ep-5f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0x1.ebdb6ap-3f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0x1.62e4bap-1f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  const V magic = hn::Set(d, 0x1.8p18f);
+  const V shifted = hn::Add(x, magic);
+  const V r = hn::Sub(x, hn::Sub(shifted, magic));
+  const auto bits = hn::BitCast(di, shifted);
+  const V root{_mm512_permutex2var_ps(hn::Load(d, kRootsOfTwo).raw, bits.raw, hn::Load(d, kRootsOfTwo + 16).raw)};
+  const V scale = hn::BitCast(d, hn::Add(hn::BitCast(di, root), hn::ShiftLeft<23 - 5>(bits)));
+  const V p = hn::Mul(hn::MulAdd(hn::Set(d, 0x1.ebfbep-3f), r, hn::Set(d, 0x1.62e584p-1f)), r);
   // Not less than, so that NaN stays.
   const __mmask16 kept = _mm512_cmp_ps_mask(x.raw, hn::Set(d, -126.0f).raw, _CMP_NLT_UQ);
-  return V{_mm512_maskz_scalef_ps(kept, p.raw, x.raw)};
+  return V{_mm512_maskz_fmadd_ps(kept, p.raw, scale.raw, scale.raw)};
 }
 #endif
 
@@ -135,14 +146,14 @@ HWY_INLINE V Exp2OfParts(D d, V shifted, V r) {
 // 1.5 * 2^23 rounds what is added to it to a whole number, and leaves it in the low bits; 126 as in ExpInRange.
 static constexpr float kExponentMagic = 0x1.8p23f + 126.0f;
 
-// 2^x for every float. NaN gives NaN, +inf and x >= 128 give +inf, 2^0 is exactly 1; 0 below -126 with AVX-512, and
-// from -125.5 downwards elsewhere, so that no subnormal number comes out.
+// 2^x for x <= 127. NaN gives NaN, whole numbers give exactly their powers; 0 below -126 with AVX-512, and from -125.5
+// downwards elsewhere, so that no subnormal number comes out.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
-#if ATTEND_HAS_SCALEF
-  if constexpr (hn::MaxLanes(D()) == hn::MaxLanes(hn::ScalableTag<float>())) return Exp2Masked(x);
+#if ATTEND_EXP2_IS_LOOKED_UP
+  if constexpr (hn::MaxLanes(D()) == hn::MaxLanes(hn::ScalableTag<float>())) return Exp2LookedUp(x);
 #endif
-  x = ClampKeepNaN(d, x, hn::Set(d, -126.0f), hn::Set(d, 129.0f));
+  x = MaxKeepNaN(d, x, hn::Set(d, -126.0f));
   const V magic = hn::Set(d, kExponentMagic);
   const V shifted = hn::Add(x, magic);
   return Exp2OfParts(d, shifted, hn::Sub(x, hn::Sub(shifted, magic)));
@@ -160,7 +171,7 @@ static constexpr bool kScalesExactly = HWY_NATIVE_FMA;
 // m is a whole number of a magnitude below kMaxWholeExponent, scale > 0.
 static constexpr float kMaxWholeExponent = 0x1p21f;
 HWY_INLINE ScaledExponent ExponentAbove(float m, float inverse_scale) {
-#if HWY_NATIVE_FMA && !ATTEND_HAS_SCALEF
+#if HWY_NATIVE_FMA && !ATTEND_EXP2_IS_LOOKED_UP
   return {kExponentMagic - m, (m - 126.0f) * inverse_scale};
 #else
   (void)inverse_scale;
@@ -172,7 +183,7 @@ HWY_INLINE ScaledExponent ExponentAbove(float m, float inverse_scale) {
 // ExponentAbove(m, 1 / scale). NaN gives NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2Scaled(D d, V s, V scale, V offset, V lowest) {
-#if HWY_NATIVE_FMA && !ATTEND_HAS_SCALEF
+#if HWY_NATIVE_FMA && !ATTEND_EXP2_IS_LOOKED_UP
   // One operation less than subtracting m and then rounding: magic - m is exact because m is a whole number, and so is
   // what comes out of it again.
   s = MaxKeepNaN(d, s, lowest);
