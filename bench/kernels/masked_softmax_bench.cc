@@ -1,7 +1,8 @@
 // masked_softmax_rows/r64_n1024: 64 rows of 1024 scores, 256 KiB in and as much out: L2.
 // masked_softmax_rows/r4096_n128 and n1024: 2 and 16 MiB in and as much out, half of it padding with _lens. The next
-// row's scores and output are prefetched; with _breaks only scores that do not go on from the row before; with
-// _lines scores and output 8 KiB ahead, _lines_l2 into L2. per_element: time / valid scores, all three passes.
+// row's scores and output are prefetched; with _breaks only scores that do not go on from the row before, with _near
+// and output that begins, modulo 4096 bytes, a line behind the scores; with _lines scores and output 8 KiB ahead,
+// _lines_l2 into L2. per_element: time / valid scores, all three passes.
 #include "engine/kernels/masked_softmax.h"
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 
 #include "attend/target.h"
 #include "bench/benchmarks.h"
+#include "bench/support.h"
 
 namespace attend::bench {
 namespace {
@@ -23,11 +25,16 @@ struct Case {
   std::size_t rows, columns;
   kernels::SoftmaxPrefetch prefetch = kernels::SoftmaxPrefetch::kAll;
   bool ragged = false;
+  std::size_t apart = 0;  // floats from scores to output, modulo a page
 };
 
 void masked_softmax_rows(benchmark::State& state, std::int64_t target, const Case& c) {
   const std::size_t scores = c.rows * c.columns;
-  std::vector<float> input(scores), output(scores);
+  constexpr std::size_t kPage = 4096 / sizeof(float);
+  const std::size_t begin_of_output = (scores + kPage - 1) / kPage * kPage + c.apart;
+  const AlignedFloats memory(begin_of_output + scores);
+  float* const input = memory.data();
+  float* const output = input + begin_of_output;
   for (std::size_t i = 0; i < scores; ++i) input[i] = static_cast<float>(i * 7919 % 2003) * 0.005f;
   std::vector<std::int32_t> lens;
   for (std::size_t r = 0; c.ragged && r < c.rows; ++r) {
@@ -35,9 +42,9 @@ void masked_softmax_rows(benchmark::State& state, std::int64_t target, const Cas
   }
   const std::size_t valid = lens.empty() ? scores : std::accumulate(lens.begin(), lens.end(), std::size_t{0});
   const kernels::MaskedSoftmaxKernels kernels = kernels::masked_softmax_kernels(target);
-  const kernels::MaskedSoftmaxArgs args{.input = input.data(),
+  const kernels::MaskedSoftmaxArgs args{.input = input,
                                         .input_stride = static_cast<std::ptrdiff_t>(c.columns),
-                                        .output = output.data(),
+                                        .output = output,
                                         .output_stride = static_cast<std::ptrdiff_t>(c.columns),
                                         .num_rows = c.rows,
                                         .num_columns = c.columns,
@@ -68,6 +75,10 @@ void register_masked_softmax_benchmarks() {
       c.name = name + "_breaks";
       c.prefetch = kernels::SoftmaxPrefetch::kBreaks;
       cases.push_back(c);
+      c.name = name + "_near";
+      c.apart = 16;
+      cases.push_back(c);
+      c.apart = 0;
       c.name = name + "_lines";
       c.prefetch = kernels::SoftmaxPrefetch::kLines;
       cases.push_back(c);

@@ -214,7 +214,7 @@ HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
       if (args.input_stride == static_cast<std::ptrdiff_t>(len)) next.len = 0;  // the next row goes on from this one
     }
     if (len != 0) ScaleRow(d, output, len, UnscaledSoftmax(d, input, len, output, next));
-    ClearRow(d, output, len, args.num_columns, next);
+    if (len < args.num_columns) ClearRow(d, output, len, args.num_columns, next);
   }
 }
 
