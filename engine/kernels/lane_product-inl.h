@@ -133,27 +133,27 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7) step(8) step(9) step(10) step(11) step(12) step(13) \
       step(14) step(15) step(16) step(17) step(18) step(19) step(20) step(21) step(22) step(23)
   // The element of sum i's row, at the present k.
-  const auto element = [&](std::size_t i) HWY_ATTR {
+  const auto element = [&](std::size_t i) ATTEND_INLINE_ATTR {
     const std::size_t r = i / kVectors;
     if constexpr (kValues) return hn::Set(d, a0[r]);
     const float* base = r < 4 ? a0 : r < 8 ? a4 : r < 12 ? a8 : a12;
     return hn::Set(d, r % 4 == 0 ? *base : r % 4 == 1 ? base[stride] : r % 4 == 2 ? base[2 * stride] : base[stride3]);
   };
   V b0 = zero, b1 = zero, b2 = zero, b3 = zero;
-  const auto load = [&](std::size_t v) HWY_ATTR {
+  const auto load = [&](std::size_t v) ATTEND_INLINE_ATTR {
     if constexpr (!kValues) return hn::Load(d, b + v * lanes);
     if constexpr (kTail) {
       if (v + 1 == kVectors) return simd::LoadTail(d, b + v * lanes, left);
     }
     return hn::LoadU(d, b + v * lanes);
   };
-  const auto load_all = [&]() HWY_ATTR {
+  const auto load_all = [&]() ATTEND_INLINE_ATTR {
     b0 = load(0);
     if constexpr (kVectors > 1) b1 = load(1);
     if constexpr (kVectors > 2) b2 = load(2);
     if constexpr (kVectors > 3) b3 = load(3);
   };
-  const auto advance = [&]() HWY_ATTR {
+  const auto advance = [&]() ATTEND_INLINE_ATTR {
     b += b_stride;
     const std::ptrdiff_t by = kValues ? stride : 1;
     a0 += by;
@@ -163,7 +163,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   };
 #define ATTEND_PICK(i) (i % kVectors == 0 ? b0 : i % kVectors == 1 ? b1 : i % kVectors == 2 ? b2 : b3)
 
-  const auto step = [&]() HWY_ATTR {
+  const auto step = [&]() ATTEND_INLINE_ATTR {
     load_all();
     if constexpr (kKept == Kept::kNow) {
       hn::Store(b0, d, kept);
