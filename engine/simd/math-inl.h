@@ -18,9 +18,10 @@
 
 #include "engine/simd/compat-inl.h"
 
-// AVX-512 looks up floats in two registers, 32 of them, in one instruction. Evaluated where used.
+// AVX-512 looks up floats in two registers, 32 of them, in one instruction, AVX2 in one register, 8. Evaluated where
+// used.
 #ifndef ATTEND_EXP2_IS_LOOKED_UP
-#define ATTEND_EXP2_IS_LOOKED_UP (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
+#define ATTEND_EXP2_IS_LOOKED_UP (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -95,7 +96,9 @@ HWY_INLINE V MaxKeepNaN(D /*d*/, V v, V low) {
 // 2^x for softmax, which can do with 3 ULP (2e-7 of the value): degree 5 instead of Exp's 6, and no ln 2 to take off.
 // tools/fit_exp.py --base 2.
 #if ATTEND_EXP2_IS_LOOKED_UP
-// 2^(j/32), less what the bits of j are where the whole part is to be: n and j are added in one go.
+// 2^(j / 2^kRootBits), less what the bits of j are where the whole part is to be: n and j are added in one go.
+#if HWY_TARGET <= HWY_AVX3
+static constexpr int kRootBits = 5;
 alignas(64) static constexpr float kRootsOfTwo[32] = {
     0x1.0p+0f,      0x1.fd9b0ep-1f, 0x1.fb5586p-1f, 0x1.f9301ep-1f, 0x1.f72b84p-1f, 0x1.f54874p-1f, 0x1.f387a6p-1f,
     0x1.f1e9ep-1f,  0x1.f06fep-1f,  0x1.ef1a74p-1f, 0x1.edea64p-1f, 0x1.ece086p-1f, 0x1.ebfdaep-1f, 0x1.eb42b6p-1f,
@@ -103,30 +106,49 @@ alignas(64) static constexpr float kRootsOfTwo[32] = {
     0x1.eb737cp-1f, 0x1.ec4918p-1f, 0x1.ed503cp-1f, 0x1.ee89fap-1f, 0x1.eff77p-1f,  0x1.f199bep-1f, 0x1.f3720ep-1f,
     0x1.f5818ep-1f, 0x1.f7c974p-1f, 0x1.fa4afap-1f, 0x1.fd0766p-1f,
 };
+HWY_INLINE __m512 RootOfTwo(__m512i j) {
+  return _mm512_permutex2var_ps(_mm512_load_ps(kRootsOfTwo), j, _mm512_load_ps(kRootsOfTwo + 16));
+}
+#else
+static constexpr int kRootBits = 3;
+alignas(32) static constexpr float kRootsOfTwo[8] = {
+    0x1.0p+0f,      0x1.f72b84p-1f, 0x1.f06fep-1f,  0x1.ebfdaep-1f,
+    0x1.ea09e6p-1f, 0x1.eace54p-1f, 0x1.ee89fap-1f, 0x1.f5818ep-1f,
+};
+HWY_INLINE __m256 RootOfTwo(__m256i j) { return _mm256_permutevar8x32_ps(_mm256_load_ps(kRootsOfTwo), j); }
+#endif
 
-// With x = n + j/32 + r, |r| <= 1/64: 2^x = 2^(n + j/32) 2^r, and a polynomial of degree 2 will do for 2^r. Adding
-// 1.5 * 2^18 rounds to 32nds and leaves 32 n + j in the low bits, of which the lookup takes the last five.
-// x below -126 gives 0: the mask costs one instruction, subnormal numbers would cost more, and far scores are common.
+// With x = n + j/32 + r, |r| <= 1/64: 2^x = 2^(n + j/32) 2^r, and a polynomial of degree 2 will do for 2^r; with j/8,
+// degree 3. Adding 1.5 * 2^18 rounds to 32nds and leaves 32 n + j in the low bits, of which the lookup takes the last
+// five. x below -126 gives 0: the mask costs one instruction, subnormal numbers would cost more, and far scores are
+// common.
 //
 // Losers, softmax_tile_step with scale 1, on EPYC (Zen 4), where multiplications and comparisons share two of four
-// units, additions take the others, and a step is bound by both: n512 takes 2.76 us, n128 0.77.
+// units, additions take the others, and a step is bound by both: AVX3 takes 2.76 us for n512 and 0.77 for n128.
 // - r = x - floor(x) by vreduceps, degree 5, 2^n by vscalefps: 3.54, 0.91, and 2.82 ULP.
 // - sixteen roots in one register, degree 3: 3.05, 0.84.
 // - (2^(n + j/32) r) p rather than 2^(n + j/32) (r p), for the shorter chain: 2.81, 0.78; and subnormal products.
+// - degree 5 and no lookup, AVX2: 5.06 and 1.43 instead of 4.59 and 1.32, and 1.95 ULP.
 HWY_INLINE hn::Vec<hn::ScalableTag<float>> Exp2LookedUp(hn::Vec<hn::ScalableTag<float>> x) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   using V = hn::Vec<decltype(d)>;
-  const V magic = hn::Set(d, 0x1.8p18f);
+  const V magic = hn::Set(d, 0x1.8p23f / (1 << kRootBits)), lowest = hn::Set(d, -126.0f);
   const V shifted = hn::Add(x, magic);
   const V r = hn::Sub(x, hn::Sub(shifted, magic));
   const auto bits = hn::BitCast(di, shifted);
-  const V root{_mm512_permutex2var_ps(hn::Load(d, kRootsOfTwo).raw, bits.raw, hn::Load(d, kRootsOfTwo + 16).raw)};
-  const V scale = hn::BitCast(d, hn::Add(hn::BitCast(di, root), hn::ShiftLeft<23 - 5>(bits)));
+  const V root{RootOfTwo(bits.raw)};
+  const V scale = hn::BitCast(d, hn::Add(hn::BitCast(di, root), hn::ShiftLeft<23 - kRootBits>(bits)));
+#if HWY_TARGET <= HWY_AVX3
   const V p = hn::Mul(hn::MulAdd(hn::Set(d, 0x1.ebfbep-3f), r, hn::Set(d, 0x1.62e584p-1f)), r);
   // Not less than, so that NaN stays.
-  const __mmask16 kept = _mm512_cmp_ps_mask(x.raw, hn::Set(d, -126.0f).raw, _CMP_NLT_UQ);
+  const __mmask16 kept = _mm512_cmp_ps_mask(x.raw, lowest.raw, _CMP_NLT_UQ);
   return V{_mm512_maskz_fmadd_ps(kept, p.raw, scale.raw, scale.raw)};
+#else
+  V p = hn::MulAdd(hn::Set(d, 0x1.c6900cp-5f), r, hn::Set(d, 0x1.ec0c24p-3f));
+  p = hn::Mul(hn::MulAdd(p, r, hn::Set(d, 0x1.62e432p-1f)), r);
+  return hn::IfThenZeroElse(hn::Lt(x, lowest), hn::MulAdd(p, scale, scale));
+#endif
 }
 #endif
 
@@ -146,8 +168,8 @@ HWY_INLINE V Exp2OfParts(D d, V shifted, V r) {
 // 1.5 * 2^23 rounds what is added to it to a whole number, and leaves it in the low bits; 126 as in ExpInRange.
 static constexpr float kExponentMagic = 0x1.8p23f + 126.0f;
 
-// 2^x for x <= 127. NaN gives NaN, whole numbers give exactly their powers; 0 below -126 with AVX-512, and from -125.5
-// downwards elsewhere, so that no subnormal number comes out.
+// 2^x for x <= 127. NaN gives NaN, whole numbers give exactly their powers; 0 below -126 with AVX-512 and AVX2, and from
+// -125.5 downwards elsewhere, so that no subnormal number comes out.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
 #if ATTEND_EXP2_IS_LOOKED_UP
