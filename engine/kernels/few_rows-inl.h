@@ -276,7 +276,7 @@ HWY_INLINE void PoolBlock(D d, const PoolRowsArgs& args, std::size_t row, std::s
 
   const float* HWY_RESTRICT value = args.values + static_cast<std::ptrdiff_t>(first) * args.values_stride + column;
   V v0 = zero, v1 = zero, v2 = zero, v3 = zero;
-  const auto load = [&]() HWY_ATTR {
+  const auto load = [&]() ATTEND_INLINE_ATTR {
     for (std::size_t i = 0; i < kVectors; ++i) PrefetchLater<kInto>(value + i * lanes, args.later);
     if constexpr (kVectors == 1) {
       v0 = left == lanes ? hn::LoadU(d, value) : simd::LoadTail(d, value, left);

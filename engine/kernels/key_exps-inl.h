@@ -43,7 +43,7 @@ HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, s
   const size_t step = PanelWidth(d);
   V max = hn::Zero(d);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
-  const auto store = [&max, num_columns](V b, D tag, float* HWY_RESTRICT p) HWY_ATTR {
+  const auto store = [&max, num_columns](V b, D tag, float* HWY_RESTRICT p) ATTEND_INLINE_ATTR {
     const V exps = ExpAndMax(tag, b, max);
     if constexpr (kWhole) {
       (void)num_columns;

@@ -154,7 +154,7 @@ HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const float* HWY_RESTR
                             V y0, V y1, float* HWY_RESTRICT result) {
   const size_t lanes = hn::Lanes(d);
   const V row_sum = hn::Set(d, row.pair_sum), unscale = hn::Set(d, row.unscale);
-  const auto finish = [&](V y, size_t at) HWY_ATTR {
+  const auto finish = [&](V y, size_t at) ATTEND_INLINE_ATTR {
     y = hn::Sub(hn::Sub(y, hn::Load(d, pair_sums + at)), row_sum);
     return args.bias == nullptr ? hn::Mul(y, unscale) : hn::MulAdd(y, unscale, hn::Load(d, args.bias + at));
   };

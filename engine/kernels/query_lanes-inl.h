@@ -16,6 +16,7 @@
 #include "engine/kernels/lane_product-inl.h"
 #include "engine/kernels/query_lanes.h"
 #include "engine/kernels/softmax_row-inl.h"
+#include "engine/simd/compat-inl.h"
 #include "engine/simd/math-inl.h"
 #include "engine/simd/tail-inl.h"
 #include "engine/simd/transpose-inl.h"
@@ -48,7 +49,7 @@ HWY_INLINE V LaneMax(D d, const float* scores, std::size_t num_lanes, std::size_
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void LaneExps(D d, float* HWY_RESTRICT scores, std::size_t num_lanes, std::size_t num_keys, V m, V& sum,
                          V& lost) {
-  const auto exp2 = [&](float* at) HWY_ATTR {
+  const auto exp2 = [&](float* at) ATTEND_INLINE_ATTR {
     const V p = simd::Exp2(d, hn::Sub(hn::Load(d, at), m));
     hn::Store(p, d, at);
     return p;

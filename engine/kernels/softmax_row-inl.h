@@ -127,7 +127,7 @@ HWY_INLINE void EightExponentials(D d, const float* s, float* p, const RowExpone
   const V s2 = hn::LoadU(d, s + 2 * N), s3 = hn::LoadU(d, s + 3 * N);
   const V s4 = hn::LoadU(d, s + 4 * N), s5 = hn::LoadU(d, s + 5 * N);
   const V s6 = hn::LoadU(d, s + 6 * N), s7 = hn::LoadU(d, s + 7 * N);
-  const auto four = [&](V v0, V v1, V v2, V v3, float* to) HWY_ATTR {
+  const auto four = [&](V v0, V v1, V v2, V v3, float* to) ATTEND_INLINE_ATTR {
     const V p0 = Exponential<kKind>(d, v0, row), p1 = Exponential<kKind>(d, v1, row);
     hn::StoreU(p0, d, to);
     hn::StoreU(p1, d, to + N);
