@@ -4,11 +4,12 @@
     /usr/bin/python3 tools/fit_exp.py                       # Exp: degree 6, a few seconds; needs numpy and mpmath
     /usr/bin/python3 tools/fit_exp.py --base 2              # Exp2: degree 5, |r| <= 1/2
     /usr/bin/python3 tools/fit_exp.py --base 2 --roots 32   # with AVX-512: degree 2, |r| <= 1/64, and the roots of 2
+    /usr/bin/python3 tools/fit_exp.py --base 2 --roots 8 --degree 3   # with AVX2: |r| <= 1/16
 
     exp(r) ~ 1 + r + c2 r^2 + ... + c6 r^6   for |r| <= ln(2) / 2
     2^r ~ 1 + c1 r + ... + c5 r^5            for |r| <= 1/2, or half a root's step: each coefficient is rounded to f32
                                              and the rest fitted again
-    2^(j/32), j < 32, as f32, less j 2^18 in its bits
+    2^(j/roots), j < roots, as f32, less j 2^23 / roots in its bits
 
 The first two coefficients are exact in f32 and kept at 1, so that exp(0) = 1. The others minimise the largest relative error:
 least squares at Chebyshev points, divided by exp(r), with Lawson's weights.

@@ -62,7 +62,7 @@ HWY_INLINE V RowMaxLanes(D d, const float* HWY_RESTRICT s, size_t n) {
 
 // How a row's exponentials are taken, from the fastest to the widest.
 enum class Exponents {
-  kDirect,   // AVX-512: the scores are exponents themselves, scale = 1 and m = 0
+  kDirect,   // AVX-512, AVX2: the scores are exponents themselves, scale = 1 and m = 0
   kScaled,   // scale s - m by one multiplication and addition
   kClamped,  // for |m| from 2^21: what scale s - m rounds to may be anything, and is kept from overflowing
 };

@@ -94,8 +94,8 @@ HWY_INLINE V MaxKeepNaN(D /*d*/, V v, V low) {
 #endif
 }
 
-// 2^x for softmax, which can do with 3 ULP (2e-7 of the value): degree 5 instead of Exp's 6, and no ln 2 to take off.
-// tools/fit_exp.py --base 2.
+// 2^x for softmax, which can do with 3 ULP (2e-7 of the value): degree 5 instead of Exp's 6, or 2 or 3 and a lookup, and
+// no ln 2 to take off. tools/fit_exp.py --base 2, with --roots 32 for AVX-512, with --roots 8 --degree 3 for AVX2.
 #if ATTEND_EXP2_IS_LOOKED_UP
 // 2^(j / 2^kRootBits), less what the bits of j are where the whole part is to be: n and j are added in one go.
 #if HWY_TARGET <= HWY_AVX3
