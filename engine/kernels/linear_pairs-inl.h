@@ -1,28 +1,14 @@
-// y = W x + b by Winograd's inner products, for CPUs that can add beside multiplying.
+// y = W x + b by pairs of terms (pairs.h), for CPUs that can add beside multiplying.
 //
-// Two terms of a sum cost two additions and one multiplication, if what depends on x alone and on w alone is known:
-//
-//     x0 w0 + x1 w1 = (x0 + w1) (x1 + w0) - x0 x1 - w0 w1
-//     x0 w0 + x1 w1 = (x0 - w1) (w0 - x1) + x0 x1 + w0 w1
-//
-// AMD's Zen 4 and Zen 5 have two units for additions beside the two that multiply and add. Three terms, two of them
-// as a pair, keep both busy: two multiply-adds and two additions instead of three multiply-adds, so that products run
-// at up to 1.5 times the FMA peak. Pairs are added and subtracted in turn (both lines above), which keeps the sums of
-// x0 x1 and of w0 w1 small where x or w have a mean that is not zero.
-//
-// Accuracy: with x scaled by a power of two to the size of the weights, a term is wrong by up to four times |x| |w|
-// 2^-24 / n (norms); sums of Gaussian, positive or constant numbers are wrong by at most a third more than chains of
-// multiply-adds, some by less (tests/kernels/linear_pairs_test.cc). Rows of x in which few elements hold the norm
-// (kLeastSpread), rows of zeros and rows that are not finite go the plain way, each by itself. W is looked at where it
-// is packed (matmul/packed_rows.cc).
+// Sums of Gaussian, positive or constant numbers are wrong by at most a third more than chains of multiply-adds, some by
+// less (tests/kernels/linear_pairs_test.cc). Rows of x in which few elements hold the norm (kLeastSpread), rows of zeros
+// and rows that are not finite go the plain way, each by itself. W is looked at where it is packed
+// (matmul/packed_rows.cc).
 //
 // bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 165 and
 // 111, by 256 rows 163 and 114, by 1024 rows 153 and 112; 256 x 256 by 512 rows 154 and 112.
 //
 // Registers:    kPairRows rows times kPairVectors vectors. AVX-512: 9 x 2 accumulators + 4 of W + 2 of x + 4 sums.
-// Source: S. Winograd, A new algorithm for inner product, IEEE Trans. Computers C-17 (1968); scaling: R. Brent, Error
-// analysis of algorithms for matrix multiplication and triangular decomposition using Winograd's identity, Numer. Math.
-// 16 (1970).
 #if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
@@ -34,11 +20,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 
 #include "engine/kernels/linear_rows-inl.h"
 #include "engine/kernels/linear_rows.h"
+#include "engine/kernels/pairs-inl.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 
@@ -56,52 +41,6 @@ static constexpr size_t kPairRows = 3, kPairVectors = 2;
 #endif
 // Pairs that weights are prefetched.
 static constexpr size_t kPairsAhead = 4;
-
-// What a row's copy does not say.
-struct PairedRow {
-  float pair_sum;  // sum over j of (-1)^j x[j] x[j + T], of the copy
-  float unscale;   // copy * unscale = x
-};
-
-// 2^e with |log2(sqrt(ratio)) - e| <= 1/2. ratio is a normal number.
-HWY_INLINE float PowerOfTwoNearSqrt(float ratio) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &ratio, sizeof(bits));
-  const std::int32_t exponent = static_cast<std::int32_t>(bits >> 23) - 127;
-  const std::int32_t half = (exponent + 1) >> 1;
-  bits = static_cast<std::uint32_t>(half + 127) << 23;
-  float power;
-  std::memcpy(&power, &bits, sizeof(power));
-  return power;
-}
-
-// The power of two that brings a row to the size of the weights; 0: it is not to go by pairs.
-template <class D>
-HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t in, float weights_mean_square) {
-  using V = hn::Vec<D>;
-  const size_t N = hn::Lanes(d);
-  V squares0 = hn::Zero(d), squares1 = hn::Zero(d), sizes0 = hn::Zero(d), sizes1 = hn::Zero(d);
-  size_t k = 0;
-  for (; k + 2 * N <= in; k += 2 * N) {
-    const V a = hn::LoadU(d, x + k), b = hn::LoadU(d, x + k + N);
-    squares0 = hn::MulAdd(a, a, squares0);
-    squares1 = hn::MulAdd(b, b, squares1);
-    sizes0 = hn::Add(sizes0, hn::Abs(a));
-    sizes1 = hn::Add(sizes1, hn::Abs(b));
-  }
-  for (; k < in; k += N) {
-    const V a = simd::LoadTail(d, x + k, std::min(N, in - k));
-    squares0 = hn::MulAdd(a, a, squares0);
-    sizes0 = hn::Add(sizes0, hn::Abs(a));
-  }
-  const float n = static_cast<float>(in);
-  const float mean_square = hn::GetLane(hn::SumOfLanes(d, hn::Add(squares0, squares1))) / n;
-  const float mean_size = hn::GetLane(hn::SumOfLanes(d, hn::Add(sizes0, sizes1))) / n;
-  // Comparisons fail for NaN, and sums that overflow are beyond them.
-  const bool in_range = mean_square >= 1e-24f && mean_square <= 1e24f;
-  const bool is_spread = mean_size * mean_size >= kLeastSpread * mean_square;
-  return in_range && is_spread ? PowerOfTwoNearSqrt(weights_mean_square / mean_square) : 0.0f;
-}
 
 // copy = scale x, terms j, j + T and j + 2 T side by side, then the last terms.
 template <class D>
@@ -128,25 +67,7 @@ HWY_INLINE PairedRow CopyRow(D d, const float* HWY_RESTRICT x, size_t in, float 
     rest += kSigns[j % 2] * a * b;
   }
   for (size_t k = 3 * pairs; k < in; ++k) copy[k] = x[k] * scale;
-  return {hn::GetLane(hn::SumOfLanes(d, sum)) + rest, 1.0f / scale};
-}
-
-// *p in every lane. On AVX-512 a broadcast of integers, because one of floats into 512 bits takes Zen 4's units for
-// arithmetic half a cycle each: linear/r256_i768_o768/AVX3_pairs 99 GFLOPS by Set, 163 so. clang takes the former
-// unless it is told by name; g++ does better by itself, 151 by name.
-template <class D>
-HWY_INLINE hn::Vec<D> BroadcastLoad(D d, const float* HWY_RESTRICT p) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && HWY_COMPILER_CLANG
-  static_assert(hn::MaxLanes(D()) == 16);
-  hn::Vec<D> v = hn::Undefined(d);
-  asm("vpbroadcastd %1, %0" : "=v"(v.raw) : "m"(*p));
-  return v;
-#else
-  const hn::RebindToSigned<D> di;
-  std::int32_t bits;
-  std::memcpy(&bits, p, sizeof(bits));
-  return hn::BitCast(d, hn::Set(di, bits));
-#endif
+  return {hn::GetLane(hn::SumOfLanes(d, sum)) + rest, InverseOfPower(scale)};
 }
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
@@ -184,37 +105,9 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   const float* HWY_RESTRICT w0 = args.weights;
   const float* HWY_RESTRICT w1 = args.weights + lanes / kLinearPanel * args.panel_stride + lanes % kLinearPanel;
   const float* HWY_RESTRICT later = args.later;
-#define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #define ATTEND_PAIRS_START(r)                               \
   const float* HWY_RESTRICT x##r = rows[r < kRows ? r : 0]; \
   V y##r##0 = zero, y##r##1 = zero;
-  // (x0 + w1) (x1 + w0) and x2 w2.
-#define ATTEND_PAIRS_ADD(r)                                                                      \
-  if constexpr (kRows > r) {                                                                     \
-    const V a = BroadcastLoad(d, x##r), b = BroadcastLoad(d, x##r + 1);                          \
-    y##r##0 = hn::MulAdd(hn::Add(a, b10), hn::Add(b, b00), y##r##0);                             \
-    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Add(a, b11), hn::Add(b, b01), y##r##1); \
-  }
-  // (x0 - w1) (w0 - x1) and x2 w2.
-#define ATTEND_PAIRS_SUBTRACT(r)                                                                 \
-  if constexpr (kRows > r) {                                                                     \
-    const V a = BroadcastLoad(d, x##r), b = BroadcastLoad(d, x##r + 1);                          \
-    y##r##0 = hn::MulAdd(hn::Sub(a, b10), hn::Sub(b00, b), y##r##0);                             \
-    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Sub(a, b11), hn::Sub(b01, b), y##r##1); \
-  }
-#define ATTEND_PAIRS_ALONE(r)                                          \
-  if constexpr (kRows > r) {                                           \
-    const V c = BroadcastLoad(d, x##r + 2);                            \
-    y##r##0 = hn::MulAdd(c, b00, y##r##0);                             \
-    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(c, b01, y##r##1); \
-    x##r += 3;                                                         \
-  }
-#define ATTEND_PAIRS_LAST(r)                                           \
-  if constexpr (kRows > r) {                                           \
-    const V c = BroadcastLoad(d, x##r++);                              \
-    y##r##0 = hn::MulAdd(c, b00, y##r##0);                             \
-    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(c, b01, y##r##1); \
-  }
 #define ATTEND_PAIRS_LOAD(first, second, at)                                                         \
   first = hn::Load(d, w0 + (at));                                                                    \
   __builtin_prefetch(w0 + (at) + kPairsAhead * kLinearPanel, 0, 3);                                  \
@@ -256,12 +149,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 #undef ATTEND_PAIRS_STORE
 #undef ATTEND_PAIRS_TERMS
 #undef ATTEND_PAIRS_LOAD
-#undef ATTEND_PAIRS_LAST
-#undef ATTEND_PAIRS_ALONE
-#undef ATTEND_PAIRS_SUBTRACT
-#undef ATTEND_PAIRS_ADD
 #undef ATTEND_PAIRS_START
-#undef ATTEND_PAIRS_ROWS
 }
 
 template <size_t kRows, class D>

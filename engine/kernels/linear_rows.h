@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/kernels/pairs.h"
+
 namespace attend::kernels {
 
 // Weights lie in panels of 16 columns of W^T, one cache line per term of the sum whatever the target: column o of
@@ -32,11 +34,6 @@ struct LinearPairsArgs {
   float weights_mean_square;  // of an element of W: rows of x are brought to it by powers of two
   float* scratch;             // linear_pairs_scratch(in) elements, aligned to a cache line
 };
-
-// Of x and of each row of W: the least sum |x| ^ 2 / (n sum x ^ 2). Numbers of one size come to 1, Gaussian ones to
-// 0.64, what a ReLU leaves of them to 0.32, one number among zeros to 1 / n. Pairs are wrong in proportion to |x| |w|
-// (norms), plain sums to sum |x w|, which is far less where few elements hold the norm.
-inline constexpr float kLeastSpread = 0.2f;
 
 // Pairs of terms: an even number, so that half of them can be subtracted.
 inline constexpr std::size_t linear_pairs(std::size_t in) { return in / 6 * 2; }

@@ -16,11 +16,6 @@ constexpr std::align_val_t kLine{64};
 // Fewer terms than these have little to gain from pairs; of more, so few rows are copied at a time that weights would
 // be read from memory again and again.
 constexpr std::size_t kLeastPairedTerms = 64, kMostPairedTerms = 2048;
-// Greatest by least norm of the rows of W. A row of x is scaled to a norm in between, to within 4 of each, where the
-// bound of pairs' errors is 1.6 times what it is at 1: (1 + r)^2 / r.
-constexpr double kMostNormRatio = 16;
-// Mean square of W, well within what float holds the products of.
-constexpr double kLeastMeanSquare = 1e-12, kMostMeanSquare = 1e12;
 
 struct RowSums {
   double squares = 0, sizes = 0;
@@ -48,8 +43,8 @@ double mean_square_for_pairs(TensorView<const float> W) {
     most = std::max(most, squares);
   }
   const double mean_square = std::sqrt(least * most) / in;
-  const bool alike = most <= kMostNormRatio * kMostNormRatio * least;
-  return alike && mean_square >= kLeastMeanSquare && mean_square <= kMostMeanSquare ? mean_square : 0;
+  const bool alike = most <= double{kernels::kMostNormRatio} * kernels::kMostNormRatio * least;
+  return alike && mean_square >= kernels::kLeastMeanSquare && mean_square <= kernels::kMostMeanSquare ? mean_square : 0;
 }
 
 }  // namespace

@@ -1,0 +1,137 @@
+// Per target: what products by pairs of terms share, see pairs.h.
+#if defined(ATTEND_KERNELS_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_PAIRS_INL_H_
+#undef ATTEND_KERNELS_PAIRS_INL_H_
+#else
+#define ATTEND_KERNELS_PAIRS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/kernels/pairs.h"
+#include "engine/simd/tail-inl.h"
+
+// Steps of a kernel that keeps kRows rows, at most 9, times kVectors vectors, 1 or 2, of sums y<row><vector> in registers:
+// what row r adds to its own. x<row> are its elements, b<term><vector> those of the columns, all named by the kernel.
+#undef ATTEND_PAIRS_ROWS
+#undef ATTEND_PAIRS_ADD
+#undef ATTEND_PAIRS_SUBTRACT
+#undef ATTEND_PAIRS_ALONE
+#undef ATTEND_PAIRS_LAST
+#define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+// (x0 + w1) (x1 + w0)
+#define ATTEND_PAIRS_ADD(r)                                                                      \
+  if constexpr (kRows > r) {                                                                     \
+    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + 1);                          \
+    y##r##0 = hn::MulAdd(hn::Add(p, b10), hn::Add(q, b00), y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Add(p, b11), hn::Add(q, b01), y##r##1); \
+  }
+// (x0 - w1) (w0 - x1)
+#define ATTEND_PAIRS_SUBTRACT(r)                                                                 \
+  if constexpr (kRows > r) {                                                                     \
+    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + 1);                          \
+    y##r##0 = hn::MulAdd(hn::Sub(p, b10), hn::Sub(b00, q), y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Sub(p, b11), hn::Sub(b01, q), y##r##1); \
+  }
+// x2 w2, after a pair
+#define ATTEND_PAIRS_ALONE(r)                                          \
+  if constexpr (kRows > r) {                                           \
+    const V p = BroadcastLoad(d, x##r + 2);                            \
+    y##r##0 = hn::MulAdd(p, b00, y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(p, b01, y##r##1); \
+    x##r += 3;                                                         \
+  }
+// x w
+#define ATTEND_PAIRS_LAST(r)                                           \
+  if constexpr (kRows > r) {                                           \
+    const V p = BroadcastLoad(d, x##r++);                              \
+    y##r##0 = hn::MulAdd(p, b00, y##r##0);                             \
+    if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(p, b01, y##r##1); \
+  }
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+HWY_INLINE std::int32_t BitsOf(float x) {
+  std::int32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+
+HWY_INLINE float FloatOf(std::int32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+// A power of two p with p^2 b within 2.3 of a, either way; a and b are positive normal numbers. By their bits, which grow
+// like logarithms: a division takes as long as much of what is done per row.
+HWY_INLINE float PowerOfTwoNearSqrt(float a, float b) {
+  const std::int32_t exponent = (BitsOf(a) - BitsOf(b)) >> 23;
+  return FloatOf((((exponent + 1) >> 1) + 127) << 23);
+}
+
+// 1 / p for a power of two p, normal as p is.
+HWY_INLINE float InverseOfPower(float p) { return FloatOf((254 << 23) - BitsOf(p)); }
+
+// The power of two that brings a row of n elements to the size of those it meets; 0: it is not to go by pairs.
+template <class D>
+HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t n, float mean_square_wanted) {
+  using V = hn::Vec<D>;
+  const size_t N = hn::Lanes(d);
+  V squares0 = hn::Zero(d), squares1 = hn::Zero(d), sizes0 = hn::Zero(d), sizes1 = hn::Zero(d);
+  size_t k = 0;
+  for (; k + 2 * N <= n; k += 2 * N) {
+    const V a = hn::LoadU(d, x + k), b = hn::LoadU(d, x + k + N);
+    squares0 = hn::MulAdd(a, a, squares0);
+    squares1 = hn::MulAdd(b, b, squares1);
+    sizes0 = hn::Add(sizes0, hn::Abs(a));
+    sizes1 = hn::Add(sizes1, hn::Abs(b));
+  }
+  for (; k < n; k += N) {
+    const V a = simd::LoadTail(d, x + k, std::min(N, n - k));
+    squares0 = hn::MulAdd(a, a, squares0);
+    sizes0 = hn::Add(sizes0, hn::Abs(a));
+  }
+  const float inverse = 1.0f / static_cast<float>(n);
+  const float mean_square = hn::GetLane(hn::SumOfLanes(d, hn::Add(squares0, squares1))) * inverse;
+  const float mean_size = hn::GetLane(hn::SumOfLanes(d, hn::Add(sizes0, sizes1))) * inverse;
+  // Comparisons fail for NaN, and sums that overflow are beyond them.
+  const bool in_range = mean_square >= 1e-24f && mean_square <= 1e24f;
+  const bool is_spread = mean_size * mean_size >= kLeastSpread * mean_square;
+  return in_range && is_spread ? PowerOfTwoNearSqrt(mean_square_wanted, mean_square) : 0.0f;
+}
+
+// *p in every lane. On AVX-512 a broadcast of integers, because one of floats into 512 bits takes Zen 4's units for
+// arithmetic half a cycle each: linear/r256_i768_o768/AVX3_pairs 99 GFLOPS by Set, 163 so. clang takes the former
+// unless it is told by name; g++ does better by itself, 151 by name.
+template <class D>
+HWY_INLINE hn::Vec<D> BroadcastLoad(D d, const float* HWY_RESTRICT p) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && HWY_COMPILER_CLANG
+  static_assert(hn::MaxLanes(D()) == 16);
+  hn::Vec<D> v = hn::Undefined(d);
+  asm("vpbroadcastd %1, %0" : "=v"(v.raw) : "m"(*p));
+  return v;
+#else
+  const hn::RebindToSigned<D> di;
+  std::int32_t bits;
+  std::memcpy(&bits, p, sizeof(bits));
+  return hn::BitCast(d, hn::Set(di, bits));
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,45 @@
+// What products by pairs of terms have in common (Winograd's inner products, 1968): of weights by rows
+// (linear_pairs-inl.h), of queries by keys (tile_pairs.h).
+//
+// Two terms of a sum cost two additions and one multiplication, if what depends on x alone and on w alone is known:
+//
+//     x0 w0 + x1 w1 = (x0 + w1) (x1 + w0) - x0 x1 - w0 w1
+//     x0 w0 + x1 w1 = (x0 - w1) (w0 - x1) + x0 x1 + w0 w1
+//
+// AMD's Zen 4 and Zen 5 have two units for additions beside the two that multiply and add. Three terms, two of them
+// as a pair, keep both busy: two multiply-adds and two additions instead of three multiply-adds, so that products run
+// at up to 1.5 times the FMA peak. Pairs are added and subtracted in turn (both lines above), which keeps the sums of
+// x0 x1 and of w0 w1 small where x or w have a mean that is not zero.
+//
+// Accuracy: with x scaled by a power of two to the size of w, a term is wrong by up to four times |x| |w| 2^-24 / n
+// (norms), where plain sums are wrong in proportion to sum |x w|. That is as much for numbers of one kind, and far less
+// where few elements hold the norm: such x or w go the plain way.
+//
+// Source: S. Winograd, A new algorithm for inner product, IEEE Trans. Computers C-17 (1968); scaling: R. Brent, Error
+// analysis of algorithms for matrix multiplication and triangular decomposition using Winograd's identity, Numer. Math.
+// 16 (1970).
+#ifndef ATTEND_KERNELS_PAIRS_H_
+#define ATTEND_KERNELS_PAIRS_H_
+
+namespace attend::kernels {
+
+// Of x and of w: the least sum |x| ^ 2 / (n sum x ^ 2). Numbers of one size come to 1, Gaussian ones to 0.64, what a
+// ReLU leaves of them to 0.32, one number among zeros to 1 / n.
+inline constexpr float kLeastSpread = 0.2f;
+
+// Greatest by least norm of those w that rows of x meet together. A row of x is scaled to a norm in between, to within
+// 4 of each, where the bound of pairs' errors is 1.6 times what it is at 1: (1 + r)^2 / r.
+inline constexpr float kMostNormRatio = 16;
+
+// Mean square of an element of w: with one of x between 1e-24 and 1e24, well within what float holds the products of.
+inline constexpr float kLeastMeanSquare = 1e-12f, kMostMeanSquare = 1e12f;
+
+// What a row's copy, scaled, does not say.
+struct PairedRow {
+  float pair_sum;  // of the copy's products of pairs, added and subtracted in turn
+  float unscale;   // copy * unscale = x; 0: the row is not to go by pairs
+};
+
+}  // namespace attend::kernels
+
+#endif  // ATTEND_KERNELS_PAIRS_H_
