@@ -13,6 +13,7 @@
 #include "engine/kernels/pack.h"
 #include "engine/kernels/query_lanes.h"
 #include "engine/kernels/softmax_tile.h"
+#include "engine/kernels/tile_pairs.h"
 #include "engine/kernels/tile_product.h"
 
 namespace attend::kernels {
@@ -22,6 +23,7 @@ struct KernelSet {
   const char* name = "";    // Highway's name of it
   PackKernels pack;
   TileProductKernels tile_product;
+  TilePairsKernels tile_pairs;
   SoftmaxTileKernels softmax_tile;
   QueryLanesKernels query_lanes;
   FewRowsKernels few_rows;

@@ -189,44 +189,52 @@ HWY_INLINE const std::int32_t* ThatLimit(const std::int32_t* lens, size_t rows, 
   return static_cast<size_t>(shortest) < all ? lens : nullptr;
 }
 
-// Panel by panel, inner block by inner block, so that a block of B (128 x 64 floats = 32 KiB with AVX-512) stays in L1
-// while all rows pass over it.
+// Rows `row` to end - 1 by one panel, inner block by inner block, so that a block of B (128 x 64 floats = 32 KiB with
+// AVX-512) stays in L1 while all rows pass over it. lens and inner_lens: of args, or nullptr where they limit nothing.
+template <class D>
+HWY_INLINE void MultiplyPanel(D d, const TileProductArgs& args, size_t panel, size_t first_row, size_t end_row,
+                              const std::int32_t* lens, const std::int32_t* inner_lens) {
+  const size_t width = PanelWidth(d), lanes = hn::Lanes(d);
+  const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(first_row);
+  for (size_t k = 0; k == 0 || k < args.inner; k += kInnerBlock) {
+    const BlockArgs block{
+        .a_stride = args.a_stride,
+        .b = args.b + panel * args.b_panel_stride + static_cast<std::ptrdiff_t>(k) * args.b_row_stride,
+        .b_stride = args.b_row_stride,
+        .c_stride = args.c_stride,
+        .add = args.accumulate || k > 0,
+        .first_max = panel == 0};
+    const size_t most = std::min(kInnerBlock, args.inner - k);
+    const float* a = args.a + first * args.a_stride + k;
+    float* c = args.c + first * args.c_stride + panel * width;
+    float* max_lanes =
+        args.max_lanes != nullptr && k + most == args.inner ? args.max_lanes + first_row * lanes : nullptr;
+    for (size_t row = first_row; row < end_row; row += kRowsPerStep) {
+      const size_t rows = std::min(kRowsPerStep, end_row - row);
+      const size_t columns = lens == nullptr ? args.num_columns : LongestOf(lens + row, rows);
+      size_t inner = most;
+      bool skip = columns <= panel * width;
+      if (inner_lens != nullptr) {
+        const size_t longest = LongestOf(inner_lens + row, rows);
+        inner = longest <= k ? 0 : std::min(most, longest - k);
+        skip = skip || (inner == 0 && block.add);  // what is not added to is written
+      }
+      if (args.ahead != nullptr) args.ahead->fetch(kPrefetchRowsPerStep);
+      if (!skip) MultiplyStep(d, block, rows, columns - panel * width, a, inner, c, max_lanes);
+      a += static_cast<std::ptrdiff_t>(rows) * args.a_stride;
+      c += static_cast<std::ptrdiff_t>(rows) * args.c_stride;
+      if (max_lanes != nullptr) max_lanes += rows * lanes;
+    }
+  }
+}
+
 template <class D>
 void MultiplyTile(D d, const TileProductArgs& args) {
   if (args.num_rows == 0) return;
-  const size_t width = PanelWidth(d), lanes = hn::Lanes(d);
   const std::int32_t* lens = ThatLimit(args.lens, args.num_rows, args.num_columns);
   const std::int32_t* inner_lens = ThatLimit(args.inner_lens, args.num_rows, args.inner);
-  for (size_t panel = 0; panel * width < args.num_columns; ++panel) {
-    for (size_t k = 0; k == 0 || k < args.inner; k += kInnerBlock) {
-      const BlockArgs block{
-          .a_stride = args.a_stride,
-          .b = args.b + panel * args.b_panel_stride + static_cast<std::ptrdiff_t>(k) * args.b_row_stride,
-          .b_stride = args.b_row_stride,
-          .c_stride = args.c_stride,
-          .add = args.accumulate || k > 0,
-          .first_max = panel == 0};
-      const size_t most = std::min(kInnerBlock, args.inner - k);
-      const float* a = args.a + k;
-      float* c = args.c + panel * width;
-      float* max_lanes = k + most == args.inner ? args.max_lanes : nullptr;
-      for (size_t row = 0; row < args.num_rows; row += kRowsPerStep) {
-        const size_t rows = std::min(kRowsPerStep, args.num_rows - row);
-        const size_t columns = lens == nullptr ? args.num_columns : LongestOf(lens + row, rows);
-        size_t inner = most;
-        bool skip = columns <= panel * width;
-        if (inner_lens != nullptr) {
-          const size_t longest = LongestOf(inner_lens + row, rows);
-          inner = longest <= k ? 0 : std::min(most, longest - k);
-          skip = skip || (inner == 0 && block.add);  // what is not added to is written
-        }
-        if (args.ahead != nullptr) args.ahead->fetch(kPrefetchRowsPerStep);
-        if (!skip) MultiplyStep(d, block, rows, columns - panel * width, a, inner, c, max_lanes);
-        a += static_cast<std::ptrdiff_t>(rows) * args.a_stride;
-        c += static_cast<std::ptrdiff_t>(rows) * args.c_stride;
-        if (max_lanes != nullptr) max_lanes += rows * lanes;
-      }
-    }
+  for (size_t panel = 0; panel * PanelWidth(d) < args.num_columns; ++panel) {
+    MultiplyPanel(d, args, panel, 0, args.num_rows, lens, inner_lens);
   }
 }
 

@@ -1,0 +1,305 @@
+// Scores by pairs of terms, see tile_pairs.h.
+//
+// Scalar step:  c[m][n] += (x[m][k] + w[k + 1][n]) (x[m][k + 1] + w[k][n]) + x[m][k + 2] w[k + 2][n]
+// Registers:    8 rows times 2 vectors: 16 sums + 4 of W + 2 of x + 4 of x + w, of 32 with AVX-512; 3 rows where there
+//               are 16. A tile of 48 rows, of which 9 would leave 3, and 128 keys, GFLOPS on a peak of 117 (EPYC, Zen 4,
+//               AVX3, tile_pairs/*): of size 64 by 4 rows 145 to 151, by 6 152, by 8 155, plain 114; of 128 150 to 154,
+//               157, 163 and 116.
+#if defined(ATTEND_KERNELS_TILE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_TILE_PAIRS_INL_H_
+#undef ATTEND_KERNELS_TILE_PAIRS_INL_H_
+#else
+#define ATTEND_KERNELS_TILE_PAIRS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/kernels/pairs-inl.h"
+#include "engine/kernels/panel-inl.h"
+#include "engine/kernels/tile_pairs.h"
+#include "engine/kernels/tile_product-inl.h"
+#include "engine/simd/compat-inl.h"
+#include "engine/simd/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 3;
+static constexpr size_t kMostPairedVectors = 2;
+static_assert(kVectorsPerPanel % kMostPairedVectors == 0);
+// As many per row and panel as the tile product prefetches.
+static constexpr size_t kPrefetchRowsPerPairedStep =
+    hwy::DivCeil(kPrefetchRowsPerStep * kPairedRowsPerStep, kRowsPerStep* kVectorsPerPanel / kMostPairedVectors);
+
+// A vector of keys of a panel, keys in the lanes: their sums of squares and sizes, and of the products of pairs.
+template <class D>
+HWY_INLINE void SumKeys(D d, const float* HWY_RESTRICT panel, size_t size, float* HWY_RESTRICT squares,
+                        float* HWY_RESTRICT sizes, float* HWY_RESTRICT pair_sums) {
+  using V = hn::Vec<D>;
+  const size_t width = PanelWidth(d);
+  V square0 = hn::Zero(d), square1 = hn::Zero(d), size0 = hn::Zero(d), size1 = hn::Zero(d);
+  V added = hn::Zero(d), subtracted = hn::Zero(d);
+  const float* HWY_RESTRICT w = panel;
+  size_t k = 0;
+  const auto take = [&](V a, V b) ATTEND_INLINE_ATTR {
+    square0 = hn::MulAdd(a, a, square0);
+    square1 = hn::MulAdd(b, b, square1);
+    size0 = hn::Add(size0, hn::Abs(a));
+    size1 = hn::Add(size1, hn::Abs(b));
+  };
+  for (; k + 6 <= size; k += 6, w += 6 * width) {
+    const V a = hn::Load(d, w), b = hn::Load(d, w + width);
+    take(a, b);
+    added = hn::MulAdd(a, b, added);
+    const V e = hn::Load(d, w + 3 * width), f = hn::Load(d, w + 4 * width);
+    take(e, f);
+    subtracted = hn::MulAdd(e, f, subtracted);
+    take(hn::Load(d, w + 2 * width), hn::Load(d, w + 5 * width));
+  }
+  for (; k < size; ++k, w += width) take(hn::Load(d, w), hn::Zero(d));
+  hn::Store(hn::Add(square0, square1), d, squares);
+  hn::Store(hn::Add(size0, size1), d, sizes);
+  hn::Store(hn::Sub(added, subtracted), d, pair_sums);
+}
+
+template <class D>
+float PairPanels(D d, const PairPanelsArgs& args) {
+  const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
+  const float count = static_cast<float>(args.size);
+  HWY_ALIGN float squares[kVectorsPerPanel * hn::MaxLanes(D())];
+  HWY_ALIGN float sizes[kVectorsPerPanel * hn::MaxLanes(D())];
+  float mean_square = 0;
+  for (size_t panel = 0; panel < args.num_panels; ++panel) {
+    const float* HWY_RESTRICT keys = args.panels + panel * args.panel_stride;
+    for (size_t n = 0; n < width; n += lanes) {
+      SumKeys(d, keys + n, args.size, squares + n, sizes + n, args.pair_sums + panel * width + n);
+    }
+    if (panel == 0) {
+      float sum = 0;
+      for (size_t n = 0; n < width; ++n) sum += squares[n];
+      mean_square = sum / (count * static_cast<float>(width));
+      // Comparisons fail for NaN.
+      if (!(mean_square >= kLeastMeanSquare && mean_square <= kMostMeanSquare)) return 0;
+    }
+    const float least = mean_square * count / kMostNormRatio, most = mean_square * count * kMostNormRatio;
+    size_t fit = 0;
+    while (fit < width && squares[fit] >= least && squares[fit] <= most &&
+           sizes[fit] * sizes[fit] >= kLeastSpread * count * squares[fit]) {
+      ++fit;
+    }
+    args.fit_keys[panel] = static_cast<std::int32_t>(fit);
+  }
+  return mean_square;
+}
+
+// The sum of the products of pairs, added and subtracted in turn.
+template <class D>
+HWY_INLINE float SumPairs(D d, const float* HWY_RESTRICT x, size_t size) {
+  using V = hn::Vec<D>;
+  // Of term k and the next, from k % 6 on, of which multiples of a vector have the even ones.
+  static constexpr float kSigns[] = {1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1};
+  static_assert(sizeof(kSigns) / sizeof(float) >= 5 + hn::MaxLanes(D()));
+  const size_t N = hn::Lanes(d), end = size / 6 * 6;
+  V sum = hn::Zero(d);
+  size_t k = 0;
+  for (; k + N < end; k += N) {
+    const V products = hn::Mul(hn::LoadU(d, x + k), hn::LoadU(d, x + k + 1));
+    sum = hn::MulAdd(products, hn::LoadU(d, kSigns + k % 6), sum);
+  }
+  if (k + 1 < end) {
+    const V products = hn::Mul(simd::LoadTail(d, x + k, end - k), simd::LoadTail(d, x + k + 1, end - k - 1));
+    sum = hn::MulAdd(products, hn::LoadU(d, kSigns + k % 6), sum);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// copy = scale x
+template <class D>
+HWY_INLINE void CopyScaled(D d, const float* HWY_RESTRICT x, size_t size, float scale, float* HWY_RESTRICT copy) {
+  const hn::Vec<D> factor = hn::Set(d, scale);
+  size_t k = 0;
+  for (; k + hn::Lanes(d) <= size; k += hn::Lanes(d)) hn::StoreU(hn::Mul(hn::LoadU(d, x + k), factor), d, copy + k);
+  for (; k < size; ++k) copy[k] = x[k] * scale;
+}
+
+template <class D>
+void PairRows(D d, size_t width, const PairRowsArgs& args) {
+  for (size_t r = 0; r < args.num_rows; ++r) {
+    const float* x = args.rows + static_cast<std::ptrdiff_t>(r) * args.stride;
+    args.paired[r] = {0, 0};
+    if (args.lens != nullptr && static_cast<size_t>(args.lens[r]) < width) continue;
+    const float scale = ScaleOfRow(d, x, args.size, args.keys_mean_square);
+    if (scale == 0) continue;
+    // From x, not from the copy: its vectors are not yet in memory for loads that straddle them.
+    args.paired[r] = {SumPairs(d, x, args.size) * scale * scale, InverseOfPower(scale)};
+    CopyScaled(d, x, args.size, scale, args.copies + static_cast<std::ptrdiff_t>(r) * args.copies_stride);
+  }
+}
+
+// What steps of rows have in common: the same vectors of one panel.
+struct PairedKeys {
+  const float* keys;  // at their first term
+  const float* pair_sums;
+  size_t size;
+  bool first_max;  // max_lanes hold nothing yet
+};
+
+template <size_t kVectors, class D, class V = hn::Vec<D>>
+HWY_INLINE void StorePairedRow(D d, const PairedKeys& keys, const PairedRow& row, V c0, V c1, float* HWY_RESTRICT c,
+                               float* HWY_RESTRICT max_lanes) {
+  const size_t lanes = hn::Lanes(d);
+  const V row_sum = hn::Set(d, row.pair_sum), unscale = hn::Set(d, row.unscale);
+  c0 = hn::Mul(hn::Sub(hn::Sub(c0, hn::Load(d, keys.pair_sums)), row_sum), unscale);
+  hn::Store(c0, d, c);
+  if constexpr (kVectors > 1) {
+    c1 = hn::Mul(hn::Sub(hn::Sub(c1, hn::Load(d, keys.pair_sums + lanes)), row_sum), unscale);
+    hn::Store(c1, d, c + lanes);
+    c0 = hn::Max(c0, c1);
+  }
+  if (max_lanes != nullptr) {
+    if (!keys.first_max) c0 = hn::Max(c0, hn::Load(d, max_lanes));
+    hn::Store(c0, d, max_lanes);
+  }
+}
+
+// kRows copies of rows times kVectors vectors of keys, over the whole sum.
+template <size_t kRows, size_t kVectors, class D>
+HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_RESTRICT a, std::ptrdiff_t a_stride,
+                                 const PairedRow* HWY_RESTRICT paired, float* HWY_RESTRICT c, std::ptrdiff_t c_stride,
+                                 float* HWY_RESTRICT max_lanes) {
+  static_assert(kRows <= 9 && kVectors <= kMostPairedVectors);
+  using V = hn::Vec<D>;
+  const size_t lanes = hn::Lanes(d), width = PanelWidth(d), size = keys.size;
+  const V zero = hn::Zero(d);
+  const float* HWY_RESTRICT b = keys.keys;
+#define ATTEND_PAIRS_START(r)                                          \
+  const float* HWY_RESTRICT x##r = a + (kRows > r ? r * a_stride : 0); \
+  V y##r##0 = zero, y##r##1 = zero;
+#define ATTEND_PAIRS_LOAD(first, second, at) \
+  first = hn::Load(d, b + (at));             \
+  if constexpr (kVectors > 1) second = hn::Load(d, b + (at) + lanes);
+#define ATTEND_PAIRS_TERMS(ROW)            \
+  {                                        \
+    V b00, b01 = zero, b10, b11 = zero;    \
+    ATTEND_PAIRS_LOAD(b00, b01, 0)         \
+    ATTEND_PAIRS_LOAD(b10, b11, width)     \
+    ATTEND_PAIRS_ROWS(ROW)                 \
+    ATTEND_PAIRS_LOAD(b00, b01, 2 * width) \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)  \
+    b += 3 * width;                        \
+  }
+#define ATTEND_PAIRS_STORE(r)                                                                                     \
+  if constexpr (kRows > r) {                                                                                      \
+    StorePairedRow<kVectors>(d, keys, paired[r], y##r##0, y##r##1, c + static_cast<std::ptrdiff_t>(r) * c_stride, \
+                             max_lanes == nullptr ? nullptr : max_lanes + r * lanes);                             \
+  }
+  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_START)
+  size_t k = 0;
+  for (; k + 6 <= size; k += 6) {
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT)
+  }
+  for (; k < size; ++k) {
+    V b00, b01 = zero;
+    ATTEND_PAIRS_LOAD(b00, b01, 0)
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_LAST)
+    b += width;
+  }
+  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_STORE)
+#undef ATTEND_PAIRS_STORE
+#undef ATTEND_PAIRS_TERMS
+#undef ATTEND_PAIRS_LOAD
+#undef ATTEND_PAIRS_START
+}
+
+template <size_t kRows, class D>
+HWY_INLINE void PairedVectors(D d, const PairedKeys& keys, size_t columns, const float* a, std::ptrdiff_t a_stride,
+                              const PairedRow* paired, float* c, std::ptrdiff_t c_stride, float* max_lanes) {
+  if (HWY_LIKELY(columns > hn::Lanes(d))) {
+    PairedRowsStep<kRows, 2>(d, keys, a, a_stride, paired, c, c_stride, max_lanes);
+  } else {
+    PairedRowsStep<kRows, 1>(d, keys, a, a_stride, paired, c, c_stride, max_lanes);
+  }
+}
+
+// rows <= kRows; columns: how many are wanted, at least one.
+template <size_t kRows, class D>
+HWY_INLINE void PairedAnyRows(D d, const PairedKeys& keys, size_t rows, size_t columns, const float* a,
+                              std::ptrdiff_t a_stride, const PairedRow* paired, float* c, std::ptrdiff_t c_stride,
+                              float* max_lanes) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) {
+      return PairedAnyRows<kRows - 1>(d, keys, rows, columns, a, a_stride, paired, c, c_stride, max_lanes);
+    }
+  }
+  PairedVectors<kRows>(d, keys, columns, a, a_stride, paired, c, c_stride, max_lanes);
+}
+
+// Rows `first` to end - 1, all of them by pairs, by one panel. lens: of the product, or nullptr where they limit
+// nothing.
+template <class D>
+HWY_INLINE void MultiplyPanelByPairs(D d, const TilePairsArgs& args, size_t panel, size_t first, size_t end,
+                                     const std::int32_t* lens) {
+  const TileProductArgs& product = args.product;
+  const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
+  for (size_t n = 0; n < width; n += kMostPairedVectors * lanes) {
+    const size_t column = panel * width + n;
+    const PairedKeys keys{.keys = product.b + panel * product.b_panel_stride + n,
+                          .pair_sums = args.pair_sums + column,
+                          .size = product.inner,
+                          .first_max = column == 0};
+    for (size_t row = first; row < end; row += kPairedRowsPerStep) {
+      const size_t rows = std::min(kPairedRowsPerStep, end - row);
+      if (product.ahead != nullptr) product.ahead->fetch(kPrefetchRowsPerPairedStep);
+      const size_t columns = lens == nullptr ? product.num_columns : LongestOf(lens + row, rows);
+      if (columns <= column) continue;
+      const std::ptrdiff_t r = static_cast<std::ptrdiff_t>(row);
+      PairedAnyRows<kPairedRowsPerStep>(d, keys, rows, columns - column, args.copies + r * args.copies_stride,
+                                        args.copies_stride, args.paired + row,
+                                        product.c + r * product.c_stride + column, product.c_stride,
+                                        product.max_lanes == nullptr ? nullptr : product.max_lanes + row * lanes);
+    }
+  }
+}
+
+// Panel by panel, in runs of rows that go the same way.
+template <class D>
+void MultiplyTileByPairs(D d, const TilePairsArgs& args) {
+  const TileProductArgs& product = args.product;
+  const size_t width = PanelWidth(d), num_rows = product.num_rows;
+  if (num_rows == 0) return;
+  const std::int32_t* lens = ThatLimit(product.lens, num_rows, product.num_columns);
+  for (size_t panel = 0; panel * width < product.num_columns; ++panel) {
+    const size_t first_column = panel * width, fit = static_cast<size_t>(args.fit_keys[panel]);
+    const auto goes_by_pairs = [&](size_t row) {
+      const size_t columns = lens == nullptr ? product.num_columns : static_cast<size_t>(lens[row]);
+      return args.paired[row].unscale != 0 && (fit == width || columns <= first_column + fit);
+    };
+    for (size_t row = 0; row < num_rows;) {
+      const bool by_pairs = goes_by_pairs(row);
+      size_t end = row + 1;
+      while (end < num_rows && goes_by_pairs(end) == by_pairs) ++end;
+      if (by_pairs) {
+        MultiplyPanelByPairs(d, args, panel, row, end, lens);
+      } else {
+        MultiplyPanel(d, product, panel, row, end, lens, nullptr);
+      }
+      row = end;
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
