@@ -108,6 +108,19 @@ Padding padding_of(std::int32_t padding) {
   }
 }
 
+Pairs pairs_of(std::int32_t pairs) {
+  switch (pairs) {
+    case ATTEND_PAIRS_WHERE_FASTER:
+      return Pairs::kWhereFaster;
+    case ATTEND_PAIRS_NEVER:
+      return Pairs::kNever;
+    case ATTEND_PAIRS_ALWAYS:
+      return Pairs::kAlways;
+    default:
+      fail("pairs is ", pairs, ", expected one of ATTEND_PAIRS_WHERE_FASTER, _NEVER, _ALWAYS");
+  }
+}
+
 // C's zero means what is -1 in C++.
 ScoreTier score_tier_of(std::int32_t score_tier) {
   switch (score_tier) {
@@ -185,6 +198,7 @@ PlanOptions options_of(const attend_plan_options& options) {
           .padding = padding_of(options.padding),
           .path = options.path != nullptr ? options.path : "",
           .prepared_keys = options.prepared_keys != 0,
+          .pairs = pairs_of(options.pairs),
           .score_tier = score_tier_of(options.score_tier),
           .count_tiers = options.count_tiers != 0};
 }

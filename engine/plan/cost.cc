@@ -24,6 +24,8 @@ constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26
 // vector of lanes has too few sums in flight; a row of dot/decode ends in a sum across lanes. Fitted to bench
 // planner/*.
 constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.76, kOneVectorShare = 0.55;
+// Of scores by pairs of terms, of at most 1.5 times the peak. bench: dot_tile/*, tile_pairs/*.
+constexpr double kPairsScoreShare = 1.25;
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
 // Of projections, by oneDNN or by our own kernel. bench: linear/*.
 constexpr double kProjectionShare = 0.9;
@@ -86,7 +88,10 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
       break;
   }
   const double share = plan.pooling == Pooling::kFused ? kFusedShare : kMaterialisedShare;
-  return (score_flops * in_whole_vectors(n) + pool_flops * in_whole_vectors(columns)) / share;
+  // Elsewhere they are for tests.
+  const bool by_pairs = plan.pairs_scores && plan.kernels->tile_pairs.has_registers_for_pairs;
+  return score_flops * in_whole_vectors(n) / (by_pairs ? kPairsScoreShare : share) +
+         pool_flops * in_whole_vectors(columns) / share;
 }
 
 double num_items(const PlanImpl& plan) {
@@ -153,7 +158,7 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
   cost.packing_seconds = ratio(2 * work.bytes_packed, machine.l2_bandwidth * kPackingShare);
   for_each_map(plan, [&](const matmul::Linear& map, double flops) {
     const double peak = map.runs_on_plan_target() ? machine.flops : machine.projection_flops;
-    const double share = map.goes_by_pairs(plan.kernels->linear_rows) ? kPairsShare : kProjectionShare;
+    const double share = map.goes_by_pairs(plan.linear_rows()) ? kPairsShare : kProjectionShare;
     cost.projection_seconds += ratio(flops, peak * share);
   });
   const double bytes = work.bytes_read + work.bytes_written;

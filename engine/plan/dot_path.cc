@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "engine/base/checked.h"
+#include "engine/plan/pair_rules.h"
 
 namespace attend::detail {
 namespace {
@@ -37,6 +38,11 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // were equal before values were kept.
 constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
+// Rows, and terms of a row's scores, from which on tiles that score by pairs of terms (pair_rules.cc) beat wide lanes.
+// Lanes' time by theirs, EPYC (Zen 4), 4 heads: size 64, 64 queries of 128 keys 1.00, of 256 1.05, of 512 1.05, 128
+// queries 1.02, 1.07, 1.10; size 128, 64 queries of 128 keys 0.96, of 512 1.01, 128 queries 1.02 and 1.05; size 32, 64
+// and 128 queries of 512 keys 0.98 and 1.02.
+constexpr double kRowsForPairs = 64, kTermsForPairs = 16384;
 // Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
 // them little, while p of the lanes is transposed and finished in a second pass. Lanes and tiles, 8 heads, us; attend
 // plan --layer dot --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2:
@@ -148,6 +154,10 @@ bool lanes_pay(const PlanImpl& plan) {
   }
   if (rows * lanes_overwork(plan) > most) return false;
   const double bytes = key_value_bytes(plan);
+  if (rows >= kRowsForPairs && to_double(plan.shape.num_keys * plan.score_size) >= kTermsForPairs &&
+      bytes <= kWideFarBytes && tiles_score_by_pairs(plan, this_cpu())) {
+    return false;
+  }
   if (lanes == 1) return bytes > kCachedBytes / 2;
   if (!is_wide(plan) || rows <= lanes || has_few_keys(plan) || pads_values(plan) || bytes > kWideFarBytes) return true;
   return full_share(plan) >= kFull;

@@ -103,6 +103,12 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
   layout.window_exps = floats(plan.window_keys, plan.inner_size);
   layout.window_max = floats(plan.window_keys, 1);
   if (plan.layer->score != Score::kAdditive) layout.packed_queries = floats(plan.group_queries, plan.inner_size);
+  if (plan.pairs_scores) {
+    layout.pair_sums = floats(plan.span_keys, 1);
+    layout.fit_keys = worker.take(plan.span_keys / plan.kernels->pack.panel_width, sizeof(std::int32_t));
+    layout.paired_queries = floats(plan.group_queries, plan.inner_size);
+    layout.paired_rows = worker.take(plan.group_queries, sizeof(kernels::PairedRow));
+  }
   if (plan.factored) {
     layout.query_exps = floats(plan.group_queries, plan.inner_size);
     layout.query_max = floats(plan.group_queries, 1);

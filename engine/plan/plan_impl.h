@@ -62,6 +62,8 @@ struct WorkspaceLayout {
   std::size_t packed_keys = 0, packed_values = 0;                 // a span
   std::size_t window_exps = 0, window_max = 0;                    // keys that the worker projects itself
   std::size_t packed_queries = 0, query_exps = 0, query_max = 0;  // a group of queries
+  std::size_t pair_sums = 0, fit_keys = 0;                        // of a span, for scores by pairs of terms
+  std::size_t paired_queries = 0, paired_rows = 0;                // a group of queries, for these
   std::size_t accumulators = 0, row_max = 0, row_sums = 0, row_totals = 0, row_lens = 0;
   std::size_t scores = 0, max_lanes = 0, tile_lens = 0;  // a tile
   std::size_t step_max = 0;                              // lanes that leave attention weights: (steps, lanes)
@@ -114,7 +116,8 @@ struct PlanImpl {
   // Tiles that the caller or a profile asks for; 0: by the rules.
   std::size_t wanted_tile_queries = 0, wanted_tile_keys = 0;
   Pooling pooling = Pooling::kFused;
-  bool factored = false;  // additive: the factored score, else the rational tanh of every sum
+  bool factored = false;      // additive: the factored score, else the rational tanh of every sum
+  bool pairs_scores = false;  // dot product: by pairs of terms, where queries and keys are fit for it
   // A tile of scores. A worker packs a span of keys at a time (a whole number of tiles) and takes it past a group of
   // queries (again of tiles) whose sums it keeps meanwhile.
   std::size_t tile_queries = 0, tile_keys = 0;
@@ -135,6 +138,12 @@ struct PlanImpl {
   WorkspaceLayout layout;
   PreparedLayout prepared;
 
+  // How projections multiply: by pairs of terms only if they may.
+  kernels::LinearRowsKernels linear_rows() const {
+    kernels::LinearRowsKernels linear = kernels->linear_rows;
+    linear.has_registers_for_pairs = linear.has_registers_for_pairs && options.pairs != Pairs::kNever;
+    return linear;
+  }
   // Whether the workspace holds the exponentials of all keys.
   bool keeps_key_exps() const { return factored && window_keys == 0 && !options.prepared_keys; }
   // Whether kernels read keys and values where they lie, so that prepared ones are rows too.

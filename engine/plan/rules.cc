@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "engine/plan/pair_rules.h"
 #include "engine/plan/path_rules.h"
 #include "engine/plan/split_rules.h"
 #include "engine/plan/tile_rules.h"
@@ -13,12 +14,16 @@ void apply_rules(PlanImpl& plan) {
   choose_path(plan);
   choose_sizes(plan);
   choose_tiles(plan);
+  choose_pairs(plan);
   choose_projection(plan);
   choose_split(plan);
   const auto map_reason = [&](const matmul::Linear* map, const char* name) {
     if (map == nullptr) return;
+    const bool kept_plain = map->goes_by_pairs(plan.kernels->linear_rows) && !map->goes_by_pairs(plan.linear_rows());
     plan.reasons.push_back({name, std::to_string(map->in_size()) + " -> " + std::to_string(map->out_size()) + " by " +
-                                      map->implementation() + ", weights packed once"});
+                                      map->implementation() +
+                                      (kept_plain ? " unless plain sums are asked for, as here" : "") +
+                                      ", weights packed once"});
   };
   map_reason(plan.query_map, "query map");
   map_reason(plan.key_map, "key map");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/checked.h"
+
 namespace attend::detail {
 
 HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t begin, std::size_t limit,
@@ -19,7 +21,9 @@ HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size
       value_size_(static_cast<std::size_t>(plan_.head_value_size)),
       panel_(plan_.kernels->pack.panel_width),
       packed_keys_(reinterpret_cast<float*>(worker + plan_.layout.packed_keys)),
-      packed_values_(reinterpret_cast<float*>(worker + plan_.layout.packed_values)) {
+      packed_values_(reinterpret_cast<float*>(worker + plan_.layout.packed_values)),
+      pair_sums_(reinterpret_cast<float*>(worker + plan_.layout.pair_sums)),
+      fit_keys_(reinterpret_cast<std::int32_t*>(worker + plan_.layout.fit_keys)) {
   // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far
   // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
   // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
@@ -52,6 +56,25 @@ const float* HeadKeys::panels(std::size_t first) {
   }
   keys_span_ = span;
   return packed_keys_ + (first - span) * plan_.inner_size;
+}
+
+float HeadKeys::look_for_pairs() {
+  if (!mean_square_for_pairs_ && limit_ - begin_ < panel_) {
+    mean_square_for_pairs_ = 0.0f;  // no query sees a panel
+  } else if (!mean_square_for_pairs_) {
+    mean_square_for_pairs_ = plan_.kernels->tile_pairs.panels({.panels = panels(begin_),
+                                                               .panel_stride = plan_.inner_size * panel_,
+                                                               .num_panels = divide_up(limit_ - begin_, panel_),
+                                                               .size = plan_.inner_size,
+                                                               .pair_sums = pair_sums_,
+                                                               .fit_keys = fit_keys_});
+  }
+  return *mean_square_for_pairs_;
+}
+
+HeadKeys::Pairs HeadKeys::pairs(std::size_t first) const {
+  if (mean_square_for_pairs_.value_or(0) == 0) return {nullptr, nullptr};
+  return {pair_sums_ + (first - begin_), fit_keys_ + (first - begin_) / panel_};
 }
 
 HeadKeys::Values HeadKeys::values(std::size_t first) {

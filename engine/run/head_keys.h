@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "engine/run/key_window.h"
 #include "engine/run/pool.h"
@@ -25,9 +26,18 @@ class HeadKeys {
 
   // Keys from `first` on, a multiple of the panel width, to the end of their span: as panels ...
   const float* panels(std::size_t first);
+  // ... what their products by pairs of terms want beside them, null where none of the head's go this way ...
+  struct Pairs {
+    const float* sums;
+    const std::int32_t* fit_keys;
+  };
+  Pairs pairs(std::size_t first) const;
   // ... their exponentials, and the largest |b| of each, for the factored score.
   const float* exps(std::size_t first) const { return packed_.key_exps_at(b_, h_, first); }
   const float* max(std::size_t first) const { return packed_.key_max_at(b_, h_, first); }
+
+  // Looks at all keys of the head, before any are met: the mean square that queries are brought to for pairs, or 0.
+  float look_for_pairs();
 
   // Values from `first` on, to the end of their span, as a tile product reads them.
   struct Values {
@@ -56,6 +66,9 @@ class HeadKeys {
   const std::size_t score_size_, value_size_, panel_;
   float* const packed_keys_;
   float* const packed_values_;
+  float* const pair_sums_;
+  std::int32_t* const fit_keys_;
+  std::optional<float> mean_square_for_pairs_;
   const float* center_ = nullptr;
   std::size_t keys_span_ = kNone, values_span_ = kNone;  // what packed_keys_ and packed_values_ hold
   bool values_finite_ = true;

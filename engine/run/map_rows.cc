@@ -51,7 +51,7 @@ bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const P
       results[at] = kept ? job.destination.at(b, 0, row + i) : unkept + at * out;
     }
   });
-  if (!job.map->multiply(plan.kernels->linear_rows, sources.data(), results.data(), static_cast<std::size_t>(count),
+  if (!job.map->multiply(plan.linear_rows(), sources.data(), results.data(), static_cast<std::size_t>(count),
                          worker + plan.layout.map_scratch)) {
     return false;
   }

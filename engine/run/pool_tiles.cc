@@ -79,7 +79,7 @@ class HeadGroup {
     if (group.longest == 0 && plan_.chunk_keys == 0) {
       return clear_rows(job_, b_, h_, m, m + static_cast<std::int64_t>(rows));
     }
-    tile_scores_.take_queries(h_, m, rows);
+    tile_scores_.take_queries(h_, m, rows, row_lens_);
     if (!writes_first_) clear_accumulators(rows);
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
     pool_fused(group);

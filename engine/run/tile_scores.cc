@@ -20,12 +20,14 @@ TileScores::TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head,
       panel_stride_(plan_.inner_size * kernels_.pack.panel_width),
       scores_stride_(static_cast<std::ptrdiff_t>(plan_.scores_stride)),
       packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
+      paired_queries_(part<float>(worker, plan_.layout.paired_queries)),
+      paired_rows_(part<kernels::PairedRow>(worker, plan_.layout.paired_rows)),
       query_exps_(part<float>(worker, plan_.layout.query_exps)),
       query_max_(part<float>(worker, plan_.layout.query_max)),
       tier_counts_(tier_counts),
       next_rows_(next_rows) {}
 
-void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows) {
+void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens) {
   h_ = h;
   if (plan_.factored) {
     kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
@@ -47,6 +49,18 @@ void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows) 
                          .append_scale = plan_.layer->score == Score::kGaussian,
                          .packed = packed_queries_,
                          .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
+  if (!plan_.pairs_scores) return;
+  const float keys_mean_square = keys_.look_for_pairs();
+  if (keys_mean_square == 0) return;
+  kernels_.tile_pairs.rows({.rows = packed_queries_,
+                            .stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                            .num_rows = rows,
+                            .size = plan_.inner_size,
+                            .lens = lens,
+                            .keys_mean_square = keys_mean_square,
+                            .copies = paired_queries_,
+                            .copies_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                            .paired = paired_rows_});
 }
 
 void TileScores::score(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
@@ -59,20 +73,28 @@ void TileScores::score(const Tile& tile, std::size_t first, std::size_t columns,
 
 void TileScores::score_products(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
                                 float* scores, float* max_lanes) {
-  kernels_.tile_product.multiply({.a = packed_queries_ + tile.row * plan_.inner_size,
-                                  .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
-                                  .b = keys_.panels(first),
-                                  .b_panel_stride = panel_stride_,
-                                  .b_row_stride = static_cast<std::ptrdiff_t>(kernels_.pack.panel_width),
-                                  .c = scores,
-                                  .c_stride = scores_stride_,
-                                  .num_rows = tile.rows,
-                                  .num_columns = columns,
-                                  .inner = plan_.inner_size,
-                                  .accumulate = false,
-                                  .lens = lens,
-                                  .max_lanes = max_lanes,
-                                  .ahead = next_rows_.next()});
+  const kernels::TileProductArgs product{.a = packed_queries_ + tile.row * plan_.inner_size,
+                                         .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                                         .b = keys_.panels(first),
+                                         .b_panel_stride = panel_stride_,
+                                         .b_row_stride = static_cast<std::ptrdiff_t>(kernels_.pack.panel_width),
+                                         .c = scores,
+                                         .c_stride = scores_stride_,
+                                         .num_rows = tile.rows,
+                                         .num_columns = columns,
+                                         .inner = plan_.inner_size,
+                                         .accumulate = false,
+                                         .lens = lens,
+                                         .max_lanes = max_lanes,
+                                         .ahead = next_rows_.next()};
+  const HeadKeys::Pairs pairs = keys_.pairs(first);
+  if (pairs.sums == nullptr) return kernels_.tile_product.multiply(product);
+  kernels_.tile_pairs.multiply({.product = product,
+                                .copies = paired_queries_ + tile.row * plan_.inner_size,
+                                .copies_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                                .paired = paired_rows_ + tile.row,
+                                .pair_sums = pairs.sums,
+                                .fit_keys = pairs.fit_keys});
 }
 
 // Gaussian: a query with an infinite element is infinitely far from every key, which the products turn into NaN. Such

@@ -24,9 +24,10 @@ class TileScores {
   TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
              std::uint64_t* tier_counts, NextRows& next_rows);
 
-  // A group of queries of query head h is scored next, from query m on. Dot product: they are scaled and packed.
-  // Additive: they are used where they lie; the factored score wants their exponentials.
-  void take_queries(std::int64_t h, std::int64_t m, std::size_t rows);
+  // A group of queries of query head h is scored next, from query m on; lens: how many of the head's keys each sees. Dot
+  // product: they are scaled and packed. Additive: they are used where they lie; the factored score wants their
+  // exponentials.
+  void take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens);
 
   // scores[r][j] for the queries of a tile of the group and keys first ... first + columns - 1; first is a multiple of
   // the panel width. lens: how many of these keys each query sees; scores beyond are unspecified. Rows of scores are
@@ -56,6 +57,8 @@ class TileScores {
   const std::size_t size_, panel_stride_;
   const std::ptrdiff_t scores_stride_;
   float* const packed_queries_;
+  float* const paired_queries_;
+  kernels::PairedRow* const paired_rows_;
   float* const query_exps_;
   float* const query_max_;
   std::uint64_t* const tier_counts_;

@@ -80,6 +80,15 @@ struct TierCounts {
   std::uint64_t eight = 0, four = 0, two = 0, one = 0, rational = 0;
 };
 
+// Products by pairs of terms (Winograd's inner products): three terms take the time of two multiply-adds on CPUs that
+// add 512 bits beside multiplying them, which AMD's with AVX-512 do. They are as exact as plain sums for rows, keys and
+// weights that have their norm from many elements; others are multiplied plainly. The last bits differ.
+enum class Pairs {
+  kWhereFaster,  // products of queries and keys, and projections, by the planner's rules
+  kNever,        // plain sums, also on these CPUs
+  kAlways,       // products of queries and keys wherever there are tiles, on every CPU and target: for tests
+};
+
 struct Machine;  // attend/planner.h
 struct Cost;
 class Profile;
@@ -114,6 +123,9 @@ struct PlanOptions {
   // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones. Chooses
   // no other path, so that results keep their bits; for a few queries, path "dot/fused" uses prepared keys fastest.
   bool prepared_keys = false;
+  // Whether products may go by pairs of terms. kNever for bits that do not depend on whose CPU it is, as far as
+  // projections are not oneDNN's.
+  Pairs pairs = Pairs::kWhereFaster;
   // Path additive/factored. A tier for every tile, for tests: results are wrong where the ranges exceed it.
   ScoreTier score_tier = ScoreTier::kByRange;
   // Path additive/factored. Runs count their tiles, for tier_counts() and explain(workspace).

@@ -115,7 +115,7 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
   for_each_target([&](const Target& target) {
     const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size) {
       const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 8};
-      return std::string(layer.plan(shape, {.target = target}).path());
+      return std::string(layer.plan(shape, {.target = target, .pairs = Pairs::kNever}).path());
     };
     const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
     const bool wide = lanes >= 16, single = lanes == 1;
@@ -160,6 +160,23 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
       const Shape square{.num_queries = 32, .num_keys = 32, .query_size = 64, .num_heads = 8};
       CHECK(layer.plan(square, {.target = target, .causal = Causal::kTopLeft}).path() == "dot/fused");
     }
+  });
+}
+
+TEST_CASE("plan: tiles that score by pairs of terms take over from wide lanes earlier") {
+  const DotAttention layer;
+  for_each_target([&](const Target& target) {
+    const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size, Pairs pairs) {
+      const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 4};
+      return std::string(layer.plan(shape, {.target = target, .pairs = pairs}).path());
+    };
+    if (kernels::query_lanes_kernels(target.id()).lanes < 16) return;
+    CHECK(path(64, 256, 64, Pairs::kNever) == "dot/lanes");
+    CHECK(path(64, 256, 64, Pairs::kAlways) == "dot/fused");
+    CHECK(path(64, 128, 128, Pairs::kAlways) == "dot/fused");
+    CHECK(path(63, 256, 64, Pairs::kAlways) == "dot/lanes");
+    CHECK(path(64, 255, 64, Pairs::kAlways) == "dot/lanes");
+    CHECK(path(64, 8192, 64, Pairs::kAlways) == "dot/lanes");  // keys from memory
   });
 }
 

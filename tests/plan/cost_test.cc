@@ -150,6 +150,18 @@ TEST_CASE("cost: large weights are multiplied on the plan's target, small ones w
 #endif
 }
 
+TEST_CASE("cost: scores by pairs of terms take less, where the target has the registers") {
+  const Shape shape{.num_queries = 512, .num_keys = 512, .query_size = 64};
+  for_each_target([&](const Target& target) {
+    const auto seconds = [&](Pairs pairs) {
+      return cost_of(shape, {.target = target, .path = "dot/fused", .pairs = pairs}).product_seconds;
+    };
+    const double plain = 2.0 * 512 * 512 * 64 / 0.93e11, by_pairs = 2.0 * 512 * 512 * 64 / 1.25e11;
+    CHECK(seconds(Pairs::kNever) == doctest::Approx(2 * plain));
+    CHECK(seconds(Pairs::kAlways) == doctest::Approx(plain + (target.name().starts_with("AVX3") ? by_pairs : plain)));
+  });
+}
+
 TEST_CASE("cost: nothing to do and nothing known is no division by zero") {
   CHECK(cost_of({.batch = 0, .num_queries = 0, .num_keys = 0, .query_size = 8}).flops == 0);
   CHECK(std::isfinite(cost_of({.batch = 0, .num_queries = 0, .num_keys = 0, .query_size = 8}).seconds));

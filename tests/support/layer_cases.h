@@ -48,6 +48,7 @@ struct CaseSpec {
   std::int64_t num_kv_heads = 0;  // of keys and values of kDotHeads, kGaussianHeads and kMultiHead; 0: num_heads
   Causal causal = Causal::kNone;
   Padding padding = Padding::kCompute;
+  Pairs pairs = Pairs::kWhereFaster;
   Lens lens = Lens::kPerBatch;
   std::int64_t min_len = 0;
   float spread = 1;
@@ -135,7 +136,7 @@ class LayerCase {
   }
 
   // What a plan must be told for runs to give truth().
-  PlanOptions plan_options() const { return {.causal = spec.causal, .padding = spec.padding}; }
+  PlanOptions plan_options() const { return {.causal = spec.causal, .padding = spec.padding, .pairs = spec.pairs}; }
 
   // Queries of entry b that are computed: the first so many.
   std::int64_t computed_queries(std::int64_t b) const {

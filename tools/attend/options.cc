@@ -200,6 +200,22 @@ void add_output_words(CLI::App& app, Subcommand subcommand, OutputWords& words) 
       ->group(group);
 }
 
+void add_pairs_word(CLI::App& app, Pairs& pairs) {
+  app.add_option_function<std::string>(
+         "--pairs",
+         [&pairs](const std::string& name) {
+           if (name != "where-faster" && name != "never" && name != "always") {
+             wrong_usage("--pairs: '" + name + "', expected where-faster, never or always");
+           }
+           pairs = name == "always" ? Pairs::kAlways : name == "never" ? Pairs::kNever : Pairs::kWhereFaster;
+         },
+         "Products by pairs of terms: where-faster, as rules of the CPU say, never, or\nalways those of queries and "
+         "keys "
+         "in tiles. The last bits of results differ.\nDefault: where-faster.")
+      ->option_text("P")
+      ->group("Machine");
+}
+
 }  // namespace
 
 void wrong_usage(const std::string& message) { throw CLI::ValidationError(message); }
@@ -227,6 +243,7 @@ void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
   add_mask_words(app, words.mask);
   add_output_words(app, subcommand, words.outputs);
   add_machine_words(app, words.target, words.threads, subcommand != Subcommand::kCheck);
+  add_pairs_word(app, words.pairs);
   app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });
 }
 

@@ -58,6 +58,7 @@ struct Words {
   OutputWords outputs;
   std::string target;  // empty: the best
   int threads = 1;     // 0: all
+  Pairs pairs = Pairs::kWhereFaster;
   bool quiet = false, explain = false;
 };
 

@@ -131,7 +131,8 @@ Problem prepare(const Words& words, io::Notices& notices) {
                             .attention_weights = words.outputs.wants_weights,
                             .concat_queries = words.outputs.concat_queries,
                             .causal = words.mask.causal,
-                            .padding = words.mask.skip_padded_queries ? Padding::kSkipQueries : Padding::kCompute};
+                            .padding = words.mask.skip_padded_queries ? Padding::kSkipQueries : Padding::kCompute,
+                            .pairs = words.pairs};
   const InputWords& in = words.inputs;
   const bool from_files = in.shape.empty();
   FileSizes files;

@@ -1,0 +1,18 @@
+// Whether the scores of tiles go by pairs of terms (kernels/tile_pairs.h): facts in, a choice and its reason out.
+#ifndef ATTEND_PLAN_PAIR_RULES_H_
+#define ATTEND_PLAN_PAIR_RULES_H_
+
+#include "engine/base/cpus.h"
+#include "engine/plan/plan_impl.h"
+
+namespace attend::detail {
+
+// Whether tiles that keep all keys of a head together score by pairs, on such a CPU. Known before the path is.
+bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu);
+
+// Once tiles are chosen.
+void choose_pairs(PlanImpl& plan);
+
+}  // namespace attend::detail
+
+#endif  // ATTEND_PLAN_PAIR_RULES_H_

@@ -1,0 +1,75 @@
+// Which scores of tiles go by pairs of terms, by whose CPU it is and how large a problem.
+#include "engine/plan/pair_rules.h"
+
+#include <cstdint>
+#include <memory>
+
+#include <doctest/doctest.h>
+
+#include "attend/attend.h"
+#include "engine/kernels/kernel_set.h"
+#include "tests/support/for_each_target.h"
+
+namespace attend::tests {
+namespace {
+
+constexpr Cpu kAddsBeside{.is_amd = true, .adds_beside_products = true};
+constexpr Cpu kOther{.is_amd = true};
+
+struct Problem {
+  std::int64_t queries = 64, keys = 512, size = 64, num_heads = 1, num_kv_heads = 1;
+  Pairs pairs = Pairs::kWhereFaster;
+  detail::Score score = detail::Score::kDot;
+};
+
+bool by_pairs(const Target& target, const Problem& problem, const Cpu& cpu = kAddsBeside) {
+  const auto layer = std::make_shared<detail::LayerImpl>();
+  layer->score = problem.score;
+  detail::PlanImpl plan;
+  plan.layer = layer;
+  plan.kernels = &kernels::kernel_set(target.id());
+  plan.shape = {.num_queries = problem.queries, .num_keys = problem.keys};
+  plan.num_heads = problem.num_heads;
+  plan.num_kv_heads = problem.num_kv_heads;
+  plan.score_size = problem.size;
+  plan.options.pairs = problem.pairs;
+  return detail::tiles_score_by_pairs(plan, cpu);
+}
+
+}  // namespace
+
+TEST_CASE("pair rules: on CPUs that add beside multiplying, with the registers, from where they win") {
+  for_each_target([](const Target& target) {
+    const bool here = kernels::kernel_set(target.id()).tile_pairs.has_registers_for_pairs;
+    CHECK(here == target.name().starts_with("AVX3"));
+    CHECK(by_pairs(target, {}) == here);
+    CHECK(!by_pairs(target, {}, kOther));
+    CHECK(!by_pairs(target, {.pairs = Pairs::kNever}));
+    // Rows that share a key-value head.
+    CHECK(by_pairs(target, {.queries = 48}) == here);
+    CHECK(!by_pairs(target, {.queries = 47}));
+    CHECK(by_pairs(target, {.queries = 12, .num_heads = 8, .num_kv_heads = 2}) == here);
+    // Terms of a row's scores.
+    CHECK(by_pairs(target, {.keys = 128}) == here);
+    CHECK(!by_pairs(target, {.keys = 127}));
+    CHECK(by_pairs(target, {.keys = 256, .size = 32}) == here);
+    CHECK(!by_pairs(target, {.keys = 2048, .size = 31}));
+    CHECK(by_pairs(target, {.keys = 64, .size = 128}) == here);
+    CHECK(!by_pairs(target, {.size = 129}));
+  });
+}
+
+TEST_CASE("pair rules: wherever they can be where they are asked for") {
+  for_each_target([](const Target& target) {
+    const auto panel = static_cast<std::int64_t>(kernels::kernel_set(target.id()).pack.panel_width);
+    CHECK(by_pairs(target, {.queries = 1, .keys = panel, .size = 12, .pairs = Pairs::kAlways}, kOther));
+    CHECK(!by_pairs(target, {.keys = panel - 1, .pairs = Pairs::kAlways}));
+    CHECK(!by_pairs(target, {.size = 11, .pairs = Pairs::kAlways}));
+    CHECK(by_pairs(target, {.size = 128, .pairs = Pairs::kAlways}, kOther));
+    CHECK(!by_pairs(target, {.size = 129, .pairs = Pairs::kAlways}));
+    CHECK(!by_pairs(target, {.pairs = Pairs::kAlways, .score = detail::Score::kGaussian}));
+    CHECK(!by_pairs(target, {.pairs = Pairs::kAlways, .score = detail::Score::kAdditive}));
+  });
+}
+
+}  // namespace attend::tests
