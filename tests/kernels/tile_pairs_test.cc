@@ -39,7 +39,6 @@ class Problem {
         kernels_(kernels::tile_pairs_kernels(target.id())),
         plain_(kernels::tile_product_kernels(target.id())),
         lanes_(kernels::softmax_tile_kernels(target.id()).sums_stride / 2),
-        num_rows_(num_rows),
         size_(size),
         panels_((num_keys + width - 1) / width),
         keys_(panels_ * width * size),
@@ -144,7 +143,7 @@ class Problem {
  private:
   kernels::TilePairsKernels kernels_;
   kernels::TileProductKernels plain_;
-  std::size_t lanes_, num_rows_, size_, panels_;
+  std::size_t lanes_, size_, panels_;
   GuardedArray<float> keys_, pair_sums_;
   GuardedArray<std::int32_t> fit_;
   GuardedArray<float> rows_, copies_;
