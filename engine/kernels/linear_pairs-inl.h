@@ -39,36 +39,8 @@ static constexpr size_t kPairRows = 9, kPairVectors = 2;
 #else
 static constexpr size_t kPairRows = 3, kPairVectors = 2;
 #endif
-// Pairs that weights are prefetched.
-static constexpr size_t kPairsAhead = 4;
-
-// copy = scale x, terms j, j + T and j + 2 T side by side, then the last terms.
-template <class D>
-HWY_INLINE PairedRow CopyRow(D d, const float* HWY_RESTRICT x, size_t in, float scale, float* HWY_RESTRICT copy) {
-  using V = hn::Vec<D>;
-  static constexpr float kSigns[2 * kLinearPanel] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1,
-                                                     1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1};
-  const size_t N = hn::Lanes(d), pairs = linear_pairs(in);
-  const V factor = hn::Set(d, scale);
-  const float *x1 = x + pairs, *x2 = x + 2 * pairs;
-  V sum = hn::Zero(d);
-  size_t j = 0;
-  for (; j + N <= pairs; j += N) {
-    const V a = hn::Mul(hn::LoadU(d, x + j), factor), b = hn::Mul(hn::LoadU(d, x1 + j), factor);
-    hn::StoreInterleaved3(a, b, hn::Mul(hn::LoadU(d, x2 + j), factor), d, copy + 3 * j);
-    sum = hn::MulAdd(hn::Mul(a, hn::LoadU(d, kSigns + j % 2)), b, sum);
-  }
-  float rest = 0;
-  for (; j < pairs; ++j) {
-    const float a = x[j] * scale, b = x1[j] * scale;
-    copy[3 * j] = a;
-    copy[3 * j + 1] = b;
-    copy[3 * j + 2] = x2[j] * scale;
-    rest += kSigns[j % 2] * a * b;
-  }
-  for (size_t k = 3 * pairs; k < in; ++k) copy[k] = x[k] * scale;
-  return {hn::GetLane(hn::SumOfLanes(d, sum)) + rest, InverseOfPower(scale)};
-}
+// Terms that weights are prefetched.
+static constexpr size_t kPairedTermsAhead = 12;
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums, const PairedRow& row,
@@ -100,7 +72,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
                             float* const* HWY_RESTRICT results) {
   static_assert(kRows <= 9 && kVectors <= 2);
   using V = hn::Vec<D>;
-  const size_t lanes = hn::Lanes(d), in = args.in, pairs = linear_pairs(in), apart = pairs * kLinearPanel;
+  const size_t lanes = hn::Lanes(d), in = args.in;
   const V zero = hn::Zero(d);
   const float* HWY_RESTRICT w0 = args.weights;
   const float* HWY_RESTRICT w1 = args.weights + lanes / kLinearPanel * args.panel_stride + lanes % kLinearPanel;
@@ -108,38 +80,37 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 #define ATTEND_PAIRS_START(r)                               \
   const float* HWY_RESTRICT x##r = rows[r < kRows ? r : 0]; \
   V y##r##0 = zero, y##r##1 = zero;
-#define ATTEND_PAIRS_LOAD(first, second, at)                                                         \
-  first = hn::Load(d, w0 + (at));                                                                    \
-  __builtin_prefetch(w0 + (at) + kPairsAhead * kLinearPanel, 0, 3);                                  \
-  if constexpr (kVectors > 1) {                                                                      \
-    second = hn::Load(d, w1 + (at));                                                                 \
-    if (lanes % kLinearPanel == 0) __builtin_prefetch(w1 + (at) + kPairsAhead * kLinearPanel, 0, 3); \
+#define ATTEND_PAIRS_LOAD(first, second, at)                                                               \
+  first = hn::Load(d, w0 + (at));                                                                          \
+  __builtin_prefetch(w0 + (at) + kPairedTermsAhead * kLinearPanel, 0, 3);                                  \
+  if constexpr (kVectors > 1) {                                                                            \
+    second = hn::Load(d, w1 + (at));                                                                       \
+    if (lanes % kLinearPanel == 0) __builtin_prefetch(w1 + (at) + kPairedTermsAhead * kLinearPanel, 0, 3); \
   }
-#define ATTEND_PAIRS_TERMS(ROW)            \
-  {                                        \
-    V b00, b01 = zero, b10, b11 = zero;    \
-    __builtin_prefetch(later, 0, 2);       \
-    later += 3 * kLaterPerTerm;            \
-    ATTEND_PAIRS_LOAD(b00, b01, 0)         \
-    ATTEND_PAIRS_LOAD(b10, b11, apart)     \
-    ATTEND_PAIRS_ROWS(ROW)                 \
-    ATTEND_PAIRS_LOAD(b00, b01, 2 * apart) \
-    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)  \
-    w0 += kLinearPanel;                    \
-    w1 += kLinearPanel;                    \
+#define ATTEND_PAIRS_TERMS(ROW)                   \
+  {                                               \
+    V b00, b01 = zero, b10, b11 = zero;           \
+    __builtin_prefetch(later, 0, 2);              \
+    later += 3 * kLaterPerTerm;                   \
+    ATTEND_PAIRS_LOAD(b00, b01, 0)                \
+    ATTEND_PAIRS_LOAD(b10, b11, kLinearPanel)     \
+    ATTEND_PAIRS_ROWS(ROW)                        \
+    ATTEND_PAIRS_LOAD(b00, b01, 2 * kLinearPanel) \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)         \
+    w0 += 3 * kLinearPanel;                       \
+    w1 += 3 * kLinearPanel;                       \
   }
 #define ATTEND_PAIRS_STORE(r)                                                                        \
   if constexpr (kRows > r) {                                                                         \
     StorePaired<kVectors>(d, args, pair_sums, paired[r], y##r##0, y##r##1, results[r] + args.first); \
   }
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_START)
-  for (size_t j = 0; j < pairs; j += 2) {
+  size_t k = 0;
+  for (; k + 6 <= in; k += 6) {
     ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
     ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT)
   }
-  w0 += 2 * apart;
-  w1 += 2 * apart;
-  for (size_t k = 3 * pairs; k < in; ++k) {
+  for (; k < in; ++k) {
     const V b00 = hn::Load(d, w0), b01 = kVectors > 1 ? hn::Load(d, w1) : zero;
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_LAST)
     w0 += kLinearPanel;
@@ -186,13 +157,12 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
     plain.results = other_results;
     by_pairs.num_rows = plain.num_rows = 0;
     for (size_t r = first; r < end; ++r) {
-      const float scale = ScaleOfRow(d, all.rows[r], all.in, args.weights_mean_square);
-      if (scale != 0) {
-        const size_t i = by_pairs.num_rows++;
-        float* copy = args.scratch + i * stride;
-        paired[i] = CopyRow(d, all.rows[r], all.in, scale, copy);
-        copies[i] = copy;
+      const size_t i = by_pairs.num_rows;
+      copies[i] = args.scratch + i * stride;
+      paired[i] = CopyForPairs(d, all.rows[r], all.in, args.weights_mean_square, args.scratch + i * stride);
+      if (paired[i].unscale != 0) {
         results[i] = all.results[r];
+        ++by_pairs.num_rows;
       } else {
         others[plain.num_rows] = all.rows[r];
         other_results[plain.num_rows++] = all.results[r];

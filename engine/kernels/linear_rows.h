@@ -26,17 +26,13 @@ struct LinearRowsArgs {
   std::size_t out;
 };
 
-// What Winograd's inner products want beside that (linear_pairs-inl.h). Terms j and j + T are paired, term j + 2 T
-// stands alone, j < T = linear_pairs(in); the last terms stand alone, too.
+// What Winograd's inner products want beside that (pairs.h, linear_pairs-inl.h).
 struct LinearPairsArgs {
   LinearRowsArgs linear;
-  const float* pair_sums;     // of column o: sum over j of (-1)^j W[o][j] W[o][j + T]; as many as bias, aligned
+  const float* pair_sums;     // of column o: sum over j of (-1)^j W[o][3 j] W[o][3 j + 1]; as many as bias, aligned
   float weights_mean_square;  // of an element of W: rows of x are brought to it by powers of two
   float* scratch;             // linear_pairs_scratch(in) elements, aligned to a cache line
 };
-
-// Pairs of terms: an even number, so that half of them can be subtracted.
-inline constexpr std::size_t linear_pairs(std::size_t in) { return in / 6 * 2; }
 
 // Rows of x are copied, scaled; a copy takes so many elements. Strides of a multiple of 4 KiB would put all rows of a
 // step into the same few lines of L1.

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "engine/kernels/pairs.h"
+#include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 
 // Steps of a kernel that keeps kRows rows, at most 9, times kVectors vectors, 1 or 2, of sums y<row><vector> in registers:
@@ -83,32 +84,57 @@ HWY_INLINE float PowerOfTwoNearSqrt(float a, float b) {
 // 1 / p for a power of two p, normal as p is.
 HWY_INLINE float InverseOfPower(float p) { return FloatOf((254 << 23) - BitsOf(p)); }
 
-// The power of two that brings a row of n elements to the size of those it meets; 0: it is not to go by pairs.
+// What a row x of n elements is to be multiplied by, a power of two that brings it to the size of those it meets; 0: it
+// is not to go by pairs. pair_sum: of x, the products of pairs, added and subtracted in turn.
 template <class D>
-HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t n, float mean_square_wanted) {
+HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t n, float mean_square_wanted, float& pair_sum) {
   using V = hn::Vec<D>;
-  const size_t N = hn::Lanes(d);
-  V squares0 = hn::Zero(d), squares1 = hn::Zero(d), sizes0 = hn::Zero(d), sizes1 = hn::Zero(d);
+  // Of term k and the next, from k % 6 on.
+  static constexpr float kSigns[] = {1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1};
+  static_assert(sizeof(kSigns) / sizeof(float) >= 5 + hn::MaxLanes(D()));
+  const size_t N = hn::Lanes(d), end = 3 * num_pairs(n);
+  V squares = hn::Zero(d), sizes = hn::Zero(d), pairs = hn::Zero(d);
+  const auto take = [&](V a) ATTEND_INLINE_ATTR {
+    squares = hn::MulAdd(a, a, squares);
+    sizes = hn::Add(sizes, hn::Abs(a));
+  };
   size_t k = 0;
-  for (; k + 2 * N <= n; k += 2 * N) {
-    const V a = hn::LoadU(d, x + k), b = hn::LoadU(d, x + k + N);
-    squares0 = hn::MulAdd(a, a, squares0);
-    squares1 = hn::MulAdd(b, b, squares1);
-    sizes0 = hn::Add(sizes0, hn::Abs(a));
-    sizes1 = hn::Add(sizes1, hn::Abs(b));
+  for (; k + N < end; k += N) {
+    const V a = hn::LoadU(d, x + k);
+    take(a);
+    pairs = hn::MulAdd(hn::Mul(a, hn::LoadU(d, x + k + 1)), hn::LoadU(d, kSigns + k % 6), pairs);
   }
   for (; k < n; k += N) {
-    const V a = simd::LoadTail(d, x + k, std::min(N, n - k));
-    squares0 = hn::MulAdd(a, a, squares0);
-    sizes0 = hn::Add(sizes0, hn::Abs(a));
+    take(simd::LoadTail(d, x + k, std::min(N, n - k)));
+    if (k + 1 >= end) continue;
+    const V products =
+        hn::Mul(simd::LoadTail(d, x + k, std::min(N, end - k)), simd::LoadTail(d, x + k + 1, std::min(N, end - k - 1)));
+    pairs = hn::MulAdd(products, hn::LoadU(d, kSigns + k % 6), pairs);
   }
+  pair_sum = hn::GetLane(hn::SumOfLanes(d, pairs));
   const float inverse = 1.0f / static_cast<float>(n);
-  const float mean_square = hn::GetLane(hn::SumOfLanes(d, hn::Add(squares0, squares1))) * inverse;
-  const float mean_size = hn::GetLane(hn::SumOfLanes(d, hn::Add(sizes0, sizes1))) * inverse;
+  const float mean_square = hn::GetLane(hn::SumOfLanes(d, squares)) * inverse;
+  const float mean_size = hn::GetLane(hn::SumOfLanes(d, sizes)) * inverse;
   // Comparisons fail for NaN, and sums that overflow are beyond them.
   const bool in_range = mean_square >= 1e-24f && mean_square <= 1e24f;
   const bool is_spread = mean_size * mean_size >= kLeastSpread * mean_square;
   return in_range && is_spread ? PowerOfTwoNearSqrt(mean_square_wanted, mean_square) : 0.0f;
+}
+
+// copy = scale x, if x is to go by pairs with those of such a mean square. Its pair_sum is taken of x, since vectors of
+// the copy are not yet in memory for loads that straddle them.
+template <class D>
+HWY_INLINE PairedRow CopyForPairs(D d, const float* HWY_RESTRICT x, size_t n, float mean_square_wanted,
+                                  float* HWY_RESTRICT copy) {
+  const size_t N = hn::Lanes(d);
+  float pair_sum;
+  const float scale = ScaleOfRow(d, x, n, mean_square_wanted, pair_sum);
+  if (scale == 0) return {0, 0};
+  const hn::Vec<D> factor = hn::Set(d, scale);
+  size_t k = 0;
+  for (; k + N <= n; k += N) hn::StoreU(hn::Mul(hn::LoadU(d, x + k), factor), d, copy + k);
+  for (; k < n; ++k) copy[k] = x[k] * scale;
+  return {pair_sum * scale * scale, InverseOfPower(scale)};
 }
 
 // *p in every lane. On AVX-512 a broadcast of integers, because one of floats into 512 bits takes Zen 4's units for

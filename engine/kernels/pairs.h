@@ -21,7 +21,13 @@
 #ifndef ATTEND_KERNELS_PAIRS_H_
 #define ATTEND_KERNELS_PAIRS_H_
 
+#include <cstddef>
+
 namespace attend::kernels {
+
+// Of n terms: terms 3 j and 3 j + 1 are paired, term 3 j + 2 stands alone, and so do the last ones. An even number, since
+// half of the pairs are subtracted: those of odd j.
+inline constexpr std::size_t num_pairs(std::size_t n) { return n / 6 * 2; }
 
 // Of x and of w: the least sum |x| ^ 2 / (n sum x ^ 2). Numbers of one size come to 1, Gaussian ones to 0.64, what a
 // ReLU leaves of them to 0.32, one number among zeros to 1 / n.

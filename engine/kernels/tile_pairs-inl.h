@@ -23,7 +23,6 @@
 #include "engine/kernels/tile_pairs.h"
 #include "engine/kernels/tile_product-inl.h"
 #include "engine/simd/compat-inl.h"
-#include "engine/simd/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -100,47 +99,14 @@ float PairPanels(D d, const PairPanelsArgs& args) {
   return mean_square;
 }
 
-// The sum of the products of pairs, added and subtracted in turn.
-template <class D>
-HWY_INLINE float SumPairs(D d, const float* HWY_RESTRICT x, size_t size) {
-  using V = hn::Vec<D>;
-  // Of term k and the next, from k % 6 on, of which multiples of a vector have the even ones.
-  static constexpr float kSigns[] = {1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1, 0, 0, 1, 0, 0, -1};
-  static_assert(sizeof(kSigns) / sizeof(float) >= 5 + hn::MaxLanes(D()));
-  const size_t N = hn::Lanes(d), end = size / 6 * 6;
-  V sum = hn::Zero(d);
-  size_t k = 0;
-  for (; k + N < end; k += N) {
-    const V products = hn::Mul(hn::LoadU(d, x + k), hn::LoadU(d, x + k + 1));
-    sum = hn::MulAdd(products, hn::LoadU(d, kSigns + k % 6), sum);
-  }
-  if (k + 1 < end) {
-    const V products = hn::Mul(simd::LoadTail(d, x + k, end - k), simd::LoadTail(d, x + k + 1, end - k - 1));
-    sum = hn::MulAdd(products, hn::LoadU(d, kSigns + k % 6), sum);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
-// copy = scale x
-template <class D>
-HWY_INLINE void CopyScaled(D d, const float* HWY_RESTRICT x, size_t size, float scale, float* HWY_RESTRICT copy) {
-  const hn::Vec<D> factor = hn::Set(d, scale);
-  size_t k = 0;
-  for (; k + hn::Lanes(d) <= size; k += hn::Lanes(d)) hn::StoreU(hn::Mul(hn::LoadU(d, x + k), factor), d, copy + k);
-  for (; k < size; ++k) copy[k] = x[k] * scale;
-}
-
 template <class D>
 void PairRows(D d, size_t width, const PairRowsArgs& args) {
   for (size_t r = 0; r < args.num_rows; ++r) {
-    const float* x = args.rows + static_cast<std::ptrdiff_t>(r) * args.stride;
-    args.paired[r] = {0, 0};
-    if (args.lens != nullptr && static_cast<size_t>(args.lens[r]) < width) continue;
-    const float scale = ScaleOfRow(d, x, args.size, args.keys_mean_square);
-    if (scale == 0) continue;
-    // From x, not from the copy: its vectors are not yet in memory for loads that straddle them.
-    args.paired[r] = {SumPairs(d, x, args.size) * scale * scale, InverseOfPower(scale)};
-    CopyScaled(d, x, args.size, scale, args.copies + static_cast<std::ptrdiff_t>(r) * args.copies_stride);
+    const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
+    const bool sees_panel = args.lens == nullptr || static_cast<size_t>(args.lens[r]) >= width;
+    args.paired[r] = sees_panel ? CopyForPairs(d, args.rows + row * args.stride, args.size, args.keys_mean_square,
+                                               args.copies + row * args.copies_stride)
+                                : PairedRow{0, 0};
   }
 }
 

@@ -15,9 +15,6 @@
 
 namespace attend::kernels {
 
-// Terms 3 j and 3 j + 1 are paired, term 3 j + 2 stands alone, and so do the last ones, since half of the pairs are to
-// be subtracted: those of odd j.
-inline constexpr std::size_t tile_pairs(std::size_t size) { return size / 6 * 2; }
 // One block of the tile product; fewer than 12 terms are mostly what stands alone.
 inline constexpr std::size_t kLeastTilePairsSize = 12, kMostTilePairsSize = kInnerBlock;
 

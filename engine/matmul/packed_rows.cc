@@ -79,12 +79,12 @@ PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, 
   if (mean_square_ == 0) return;
   pairs_ = pairs;
   pair_sums_ = allocate(padded_out);
-  const auto count = static_cast<std::int64_t>(kernels::linear_pairs(in_));
+  const auto count = static_cast<std::int64_t>(kernels::num_pairs(in_));
   for (std::size_t o = 0; o < out_; ++o) {
     const auto row = static_cast<std::int64_t>(o);
     double sum = 0;
     for (std::int64_t j = 0; j < count; ++j) {
-      const double pair = static_cast<double>(*W.at(row, j)) * *W.at(row, j + count);
+      const double pair = static_cast<double>(*W.at(row, 3 * j)) * *W.at(row, 3 * j + 1);
       sum += j % 2 == 0 ? pair : -pair;
     }
     pair_sums_[o] = static_cast<float>(sum);

@@ -50,9 +50,9 @@ class Problem {
         squares += static_cast<double>(weight(o, k)) * weight(o, k);
       }
       double sum = 0;
-      const std::size_t pairs = kernels::linear_pairs(in);
+      const std::size_t pairs = kernels::num_pairs(in);
       for (std::size_t j = 0; j < pairs; ++j) {
-        sum += (j % 2 == 0 ? 1.0 : -1.0) * static_cast<double>(weight(o, j)) * weight(o, j + pairs);
+        sum += (j % 2 == 0 ? 1.0 : -1.0) * static_cast<double>(weight(o, 3 * j)) * weight(o, 3 * j + 1);
       }
       pair_sums_[o] = static_cast<float>(sum);
     }
