@@ -156,6 +156,9 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
     plain.rows = others;
     plain.results = other_results;
     by_pairs.num_rows = plain.num_rows = 0;
+    // Where rows go on there, they are copied next, in this call or another. EPYC (Zen 4), AVX3,
+    // additive/b64_m1_n100_u256 7.32 -> 7.09 ms, additive/b8_m64_n512_u256 1 %.
+    by_pairs.later_rows = all.rows[end - 1] + all.in;
     for (size_t r = first; r < end; ++r) {
       const size_t i = by_pairs.num_rows;
       copies[i] = args.scratch + i * stride;

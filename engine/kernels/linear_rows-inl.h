@@ -202,11 +202,15 @@ HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, const Step& step_of
     return args.weights + first_column(first_group(block)) / kLinearPanel * panel_stride;
   };
   for (size_t block = 0; block < blocks; ++block) {
-    // The next call will want the first block again. Where there is one block, it is there already: a row takes its
-    // place, which costs nothing.
+    // The next call will want the first block again. Where there is one block, it is there already: later rows take its
+    // place, or a row that is at work, which costs nothing.
     const size_t following = block + 1 < blocks ? block + 1 : 0;
-    const float* later = blocks == 1 ? args.rows[0] : weights_of(following);
-    const float* const later_end = blocks == 1 ? later : weights_of(following + 1);
+    const float* later = weights_of(following);
+    const float* later_end = weights_of(following + 1);
+    if (blocks == 1) {
+      later = args.later_rows != nullptr ? args.later_rows : args.rows[0];
+      later_end = args.later_rows != nullptr ? later + args.num_rows * args.in : later;
+    }
     // The next step's rows are shared out to the groups. A group that has several takes them to follow one another in
     // memory; where they do not, it fetches lines that nobody wants. One step has none. EPYC (Zen 5), AVX3,
     // linear/r1024_i768_o768 4950 us without, 4780 with.

@@ -24,6 +24,8 @@ struct LinearRowsArgs {
   const float* bias;     // linear_panels(out) * kLinearPanel elements, zeros after the last; nullptr: none
   std::size_t in;
   std::size_t out;
+  // num_rows * in elements to prefetch where all weights stay in L2, nullptr: none. Of no account for results.
+  const float* later_rows = nullptr;
 };
 
 // What Winograd's inner products want beside that (pairs.h, linear_pairs-inl.h).
