@@ -5,8 +5,8 @@ namespace {
 
 // Query rows that share a key-value head, size of a head, and terms of a row's scores, from which on pairs win what
 // looking at rows and keys costs: some 15 ns a row and 3 a key, of which a term saves 5 ps. Plain tiles' time by that of
-// pairs, EPYC (Zen 4), AVX3; attend plan --layer dot --shape 1,48,128,64 --num-heads 4 --path dot/fused, with --pairs
-// never and without:
+// pairs, EPYC (Zen 4), AVX3, dot/fused of 4 heads; attend plan --layer dot --shape 1,48,128,64 --num-heads 4 --tune, with
+// --pairs always and never:
 //
 //     size 32:   64 queries of 128 keys 0.99, of 512 1.04    512 queries of 128 keys 1.01, of 512 1.07
 //     size 64:   64 queries of  64 keys 0.98, of 128 1.02, of 512 1.08    16 of 512 1.00, 32 1.04
