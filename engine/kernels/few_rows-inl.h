@@ -19,6 +19,7 @@
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/tile_product.h"
 #include "engine/simd/compat-inl.h"
+#include "engine/simd/sums-inl.h"
 #include "engine/simd/tail-inl.h"
 #include "engine/simd/transpose-inl.h"
 
@@ -91,16 +92,6 @@ static constexpr bool kDotsPrefetch = ATTEND_TRANSPOSES_IN_REGISTERS;
 #if ATTEND_TRANSPOSES_IN_REGISTERS
 // Dot products are summed in lanes, four to a group: 4 groups with 32 registers, 2 with 16.
 static constexpr std::size_t kDotGroups = kVectorsPerPanel;
-
-// In each 128-bit block: what that block of a, b, c and e adds up to.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V SumsOfBlocks(D d, V a, V b, V c, V e) {
-  const hn::Repartition<uint64_t, D> pairs;
-  const auto ab = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
-  const auto ce = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
-  return hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
-                 hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
-}
 
 // to[4 g + i] = sum of the blocks of group g's vector. A tree of additions, the same for every sum.
 template <class D, class V = hn::Vec<D>>
@@ -179,8 +170,8 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
 #undef ATTEND_GROUP
 
   HWY_ALIGN float sums[4 * kDotGroups];
-  StoreSums(d, SumsOfBlocks(d, a0, a1, a2, a3), SumsOfBlocks(d, b0, b1, b2, b3), SumsOfBlocks(d, c0, c1, c2, c3),
-            SumsOfBlocks(d, e0, e1, e2, e3), sums);
+  StoreSums(d, simd::SumsOfBlocks(d, a0, a1, a2, a3), simd::SumsOfBlocks(d, b0, b1, b2, b3),
+            simd::SumsOfBlocks(d, c0, c1, c2, c3), simd::SumsOfBlocks(d, e0, e1, e2, e3), sums);
   for (std::size_t r = 0; r < kRows; ++r) {
     const float* from = sums + r * 4 * kKeyGroups;
     float* to = args.scores + static_cast<std::ptrdiff_t>(row + r) * args.scores_stride + key;
