@@ -77,6 +77,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   const float* HWY_RESTRICT w0 = args.weights;
   const float* HWY_RESTRICT w1 = args.weights + lanes / kLinearPanel * args.panel_stride + lanes % kLinearPanel;
   const float* HWY_RESTRICT later = args.later;
+  constexpr size_t pair_step = 1, alone_at = 2, next_pair = 3;
 #define ATTEND_PAIRS_START(r)                               \
   const float* HWY_RESTRICT x##r = rows[r < kRows ? r : 0]; \
   V y##r##0 = zero, y##r##1 = zero;
@@ -97,6 +98,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
     ATTEND_PAIRS_ROWS(ROW)                        \
     ATTEND_PAIRS_LOAD(b00, b01, 2 * kLinearPanel) \
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)         \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_NEXT)          \
     w0 += 3 * kLinearPanel;                       \
     w1 += 3 * kLinearPanel;                       \
   }

@@ -17,36 +17,39 @@
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 
-// Steps of a kernel that keeps kRows rows, at most 9, times kVectors vectors, 1 or 2, of sums y<row><vector> in registers:
-// what row r adds to its own. x<row> are its elements, b<term><vector> those of the columns, all named by the kernel.
+// Steps of a kernel that keeps kRows rows, at most 9, times kVectors vectors, 1 or 2, of sums y<row><vector> in
+// registers: what row r adds to its own. x<row> are its elements and b<term><vector> those of the columns. A pair's
+// elements are pair_step apart, one that stands alone is alone_at behind them, and the next pair next_pair. All named
+// by the kernel.
 #undef ATTEND_PAIRS_ROWS
 #undef ATTEND_PAIRS_ADD
 #undef ATTEND_PAIRS_SUBTRACT
 #undef ATTEND_PAIRS_ALONE
+#undef ATTEND_PAIRS_NEXT
 #undef ATTEND_PAIRS_LAST
 #define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 // (x0 + w1) (x1 + w0)
 #define ATTEND_PAIRS_ADD(r)                                                                      \
   if constexpr (kRows > r) {                                                                     \
-    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + 1);                          \
+    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + pair_step);                  \
     y##r##0 = hn::MulAdd(hn::Add(p, b10), hn::Add(q, b00), y##r##0);                             \
     if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Add(p, b11), hn::Add(q, b01), y##r##1); \
   }
 // (x0 - w1) (w0 - x1)
 #define ATTEND_PAIRS_SUBTRACT(r)                                                                 \
   if constexpr (kRows > r) {                                                                     \
-    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + 1);                          \
+    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + pair_step);                  \
     y##r##0 = hn::MulAdd(hn::Sub(p, b10), hn::Sub(b00, q), y##r##0);                             \
     if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(hn::Sub(p, b11), hn::Sub(b01, q), y##r##1); \
   }
-// x2 w2, after a pair
+// x2 w2
 #define ATTEND_PAIRS_ALONE(r)                                          \
   if constexpr (kRows > r) {                                           \
-    const V p = BroadcastLoad(d, x##r + 2);                            \
+    const V p = BroadcastLoad(d, x##r + alone_at);                     \
     y##r##0 = hn::MulAdd(p, b00, y##r##0);                             \
     if constexpr (kVectors > 1) y##r##1 = hn::MulAdd(p, b01, y##r##1); \
-    x##r += 3;                                                         \
   }
+#define ATTEND_PAIRS_NEXT(r) x##r += next_pair;
 // x w
 #define ATTEND_PAIRS_LAST(r)                                           \
   if constexpr (kRows > r) {                                           \
@@ -74,8 +77,8 @@ HWY_INLINE float FloatOf(std::int32_t bits) {
   return x;
 }
 
-// A power of two p with p^2 b within 2.3 of a, either way; a and b are positive normal numbers. By their bits, which grow
-// like logarithms: a division takes as long as much of what is done per row.
+// A power of two p with p^2 b within 2.3 of a, either way; a and b are positive normal numbers. By their bits, which
+// grow like logarithms: a division takes as long as much of what is done per row.
 HWY_INLINE float PowerOfTwoNearSqrt(float a, float b) {
   const std::int32_t exponent = (BitsOf(a) - BitsOf(b)) >> 23;
   return FloatOf((((exponent + 1) >> 1) + 127) << 23);

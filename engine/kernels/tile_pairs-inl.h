@@ -146,6 +146,7 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d), size = keys.size;
   const V zero = hn::Zero(d);
   const float* HWY_RESTRICT b = keys.keys;
+  constexpr size_t pair_step = 1, alone_at = 2, next_pair = 3;
 #define ATTEND_PAIRS_START(r)                                          \
   const float* HWY_RESTRICT x##r = a + (kRows > r ? r * a_stride : 0); \
   V y##r##0 = zero, y##r##1 = zero;
@@ -160,6 +161,7 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
     ATTEND_PAIRS_ROWS(ROW)                 \
     ATTEND_PAIRS_LOAD(b00, b01, 2 * width) \
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)  \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_NEXT)   \
     b += 3 * width;                        \
   }
 #define ATTEND_PAIRS_STORE(r)                                                                                     \
