@@ -28,7 +28,9 @@ struct SoftmaxTileArgs {
                              // factor is in the scores already
   const float* max_lanes = nullptr;  // of the product (tile_product.h), for rows whose columns are all valid; nullptr:
                                      // the maxima are found here
-  float* row_max;                    // m of each row, in exponents of two: a whole number; -inf before the first tile
+  const float* power_exponents = nullptr;  // of each row: a whole number x, m is chosen so that the largest p is about
+                                           // 2^x; NaN or nullptr: any that is near
+  float* row_max;   // m of each row, in exponents of two: a whole number; -inf before the first tile
   float* row_sums;  // l of each row, row r at row_sums + r * sums_stride, aligned to a vector; 0 before the first tile
   float* accumulators;  // o, not looked at while m is -inf: row r at accumulators + r * accumulators_stride, multiplied
                         // by c in place

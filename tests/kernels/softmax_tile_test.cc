@@ -46,7 +46,7 @@ struct Outcome {
 // has its own.
 template <class Value>
 Outcome run_row(const SoftmaxTileKernels& kernels, const std::vector<float>& scores, std::size_t tile_size, float scale,
-                Value&& value) {
+                Value&& value, const float* power_exponent = nullptr) {
   const std::size_t stride = (tile_size + kColumns - 1) / kColumns * kColumns;
   const auto tile = hwy::AllocateAligned<float>(stride);
   const auto o = hwy::AllocateAligned<float>(kColumns);
@@ -65,6 +65,7 @@ Outcome run_row(const SoftmaxTileKernels& kernels, const std::vector<float>& sco
                   .num_columns = tile_size,
                   .lens = &len,
                   .scale = scale,
+                  .power_exponents = power_exponent,
                   .row_max = &outcome.max,
                   .row_sums = sums.data.get(),
                   .accumulators = o.get(),
@@ -143,9 +144,12 @@ TEST_CASE("softmax_tile: 65536 keys in tiles of 512 and 128, adversarial rows") 
         // whatever their rounding.
         const bool has_winner = (max - second) * scale.truth * kLn2 > 2.0 * bound + 40.0;
         const double output_bound = bound >= 1.0 && has_winner ? 1e-6 : bound;
-        for (const std::size_t tile_size : {512u, 128u}) {
-          const Outcome outcome = run_row(kernels, row.scores, tile_size, scale.given, value);
-          INFO(row.name, ", scale ", scale.given, ", tiles of ", tile_size);
+        constexpr float kExponents[] = {kNaN, 8, -8};
+        for (std::size_t run = 0; run < 4; ++run) {
+          const std::size_t tile_size = run == 0 ? 512 : 128;
+          const float exponent = kExponents[run == 0 ? 0 : run - 1];
+          const Outcome outcome = run_row(kernels, row.scores, tile_size, scale.given, value, &exponent);
+          INFO(row.name, ", scale ", scale.given, ", tiles of ", tile_size, ", powers of ", exponent);
           CHECK(outcome.max == std::round(outcome.max));
           CHECK(std::isfinite(outcome.sum));
           CHECK(outcome.sum > 0.0);
@@ -169,6 +173,37 @@ TEST_CASE("softmax_tile: 65536 keys in tiles of 512 and 128, adversarial rows") 
     }
     MESSAGE(target.name(), ": in units of 2e-7 (4 + max|score|): sum ", worst_sum, " (", worst_sum_row, "), output ",
             worst, " (", worst_row, ")");
+  });
+}
+
+TEST_CASE("softmax_tile: m is chosen so that the largest power of a row's first tile is about what is asked for") {
+  for_each_target([](const Target& target) {
+    const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
+    Random random(3);
+    const auto one = [](std::size_t) { return 1.0; };
+    for (const float around : {0.0f, -3.0f, 7.0f, 400.0f, -90000.0f}) {
+      std::vector<float> scores(128);
+      for (float& score : scores) score = around + random.normal();
+      for (const Scale& scale : kScales) {
+        for (const float exponent : {-8.0f, -3.0f, 0.0f, 3.0f, 8.0f}) {
+          const Outcome outcome = run_row(kernels, scores, scores.size(), scale.given, one, &exponent);
+          const float largest = *std::max_element(outcome.p.begin(), outcome.p.end());
+          INFO("around ", around, ", ", exponent);
+          CHECK(largest >= std::exp2(exponent - 1.51f));
+          CHECK(largest <= std::exp2(exponent + 2.51f));
+          if (outcome.max != 0) CHECK(largest <= std::exp2(exponent + 0.51f));
+        }
+        // Any size: the same bits as where nothing is said.
+        const Outcome any = run_row(kernels, scores, scores.size(), scale.given, one, &kNaN);
+        const Outcome plain = run_row(kernels, scores, scores.size(), scale.given, one);
+        CHECK(any.max == plain.max);
+        CHECK(any.p == plain.p);
+      }
+    }
+    // Beyond what is exact in m, as if nothing were asked for.
+    const float three = 3;
+    CHECK(run_row(kernels, {3e30f, 1e30f}, 2, 1.0f, one, &three).max ==
+          run_row(kernels, {3e30f, 1e30f}, 2, 1.0f, one).max);
   });
 }
 
