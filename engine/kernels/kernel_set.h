@@ -15,6 +15,7 @@
 #include "engine/kernels/softmax_tile.h"
 #include "engine/kernels/tile_pairs.h"
 #include "engine/kernels/tile_product.h"
+#include "engine/kernels/value_pairs.h"
 
 namespace attend::kernels {
 
@@ -24,6 +25,7 @@ struct KernelSet {
   PackKernels pack;
   TileProductKernels tile_product;
   TilePairsKernels tile_pairs;
+  ValuePairsKernels value_pairs;
   SoftmaxTileKernels softmax_tile;
   QueryLanesKernels query_lanes;
   FewRowsKernels few_rows;

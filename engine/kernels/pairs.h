@@ -1,5 +1,5 @@
 // What products by pairs of terms have in common (Winograd's inner products, 1968): of weights by rows
-// (linear_pairs-inl.h), of queries by keys (tile_pairs.h).
+// (linear_pairs-inl.h), of queries by keys (tile_pairs.h), of powers by values (value_pairs.h).
 //
 // Two terms of a sum cost two additions and one multiplication, if what depends on x alone and on w alone is known:
 //
@@ -25,7 +25,7 @@
 
 namespace attend::kernels {
 
-// Of n terms: terms 3 j and 3 j + 1 are paired, term 3 j + 2 stands alone, and so do the last ones. An even number, since
+// Of n terms of a projection or a score: terms 3 j and 3 j + 1 are paired, term 3 j + 2 stands alone, and so do the last ones. An even number, since
 // half of the pairs are subtracted: those of odd j.
 inline constexpr std::size_t num_pairs(std::size_t n) { return n / 6 * 2; }
 

@@ -32,6 +32,8 @@ TEST_CASE("kernel set: every family of a target is there, and of that target") {
     CHECK((set.tile_product.multiply == kernels::tile_product_kernels(target.id()).multiply));
     CHECK((set.tile_pairs.multiply == kernels::tile_pairs_kernels(target.id()).multiply));
     CHECK(set.tile_pairs.has_registers_for_pairs == set.linear_rows.has_registers_for_pairs);
+    CHECK((set.value_pairs.multiply == kernels::value_pairs_kernels(target.id()).multiply));
+    CHECK(set.value_pairs.has_registers_for_pairs == set.linear_rows.has_registers_for_pairs);
     // (Function pointers in their own parentheses: doctest cannot print them.)
     // Another target, another function: a getter that hands out one for all would pass everything else.
     for (const std::int64_t other : kernels::compiled_targets()) {
@@ -42,6 +44,7 @@ TEST_CASE("kernel set: every family of a target is there, and of that target") {
       CHECK((set.linear_rows.multiply_by_pairs != kernels::linear_rows_kernels(other).multiply_by_pairs));
       CHECK((set.tile_product.multiply != kernels::tile_product_kernels(other).multiply));
       CHECK((set.tile_pairs.multiply != kernels::tile_pairs_kernels(other).multiply));
+      CHECK((set.value_pairs.multiply != kernels::value_pairs_kernels(other).multiply));
     }
   });
 }
