@@ -24,8 +24,9 @@ constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26
 // vector of lanes has too few sums in flight; a row of dot/decode ends in a sum across lanes. Fitted to bench
 // planner/*.
 constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.76, kOneVectorShare = 0.55;
-// Of scores by pairs of terms, of at most 1.5 times the peak. bench: dot_tile/*, tile_pairs/*.
-constexpr double kPairsScoreShare = 1.25;
+// Of scores and of pooling by pairs of terms, of at most 1.5 times the peak, what looking at rows takes included.
+// bench: dot_tile/*, tile_pairs/*, value_pairs/*.
+constexpr double kPairsScoreShare = 1.25, kPairsPoolShare = 1.2;
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
 // Of projections, by oneDNN or by our own kernel. bench: linear/*.
 constexpr double kProjectionShare = 0.9;
@@ -89,9 +90,10 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
   }
   const double share = plan.pooling == Pooling::kFused ? kFusedShare : kMaterialisedShare;
   // Elsewhere they are for tests.
-  const bool by_pairs = plan.pairs_scores && plan.kernels->tile_pairs.has_registers_for_pairs;
-  return score_flops * in_whole_vectors(n) / (by_pairs ? kPairsScoreShare : share) +
-         pool_flops * in_whole_vectors(columns) / share;
+  const bool has_registers = plan.kernels->tile_pairs.has_registers_for_pairs;
+  const bool scores_by_pairs = plan.pairs_scores && has_registers, pools_by_pairs = plan.pairs_values && has_registers;
+  return score_flops * in_whole_vectors(n) / (scores_by_pairs ? kPairsScoreShare : share) +
+         pool_flops * in_whole_vectors(columns) / (pools_by_pairs ? kPairsPoolShare : share);
 }
 
 double num_items(const PlanImpl& plan) {

@@ -109,6 +109,14 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
     layout.paired_queries = floats(plan.group_queries, plan.inner_size);
     layout.paired_rows = worker.take(plan.group_queries, sizeof(kernels::PairedRow));
   }
+  if (plan.pairs_values) {
+    const std::size_t blocks = divide_up(plan.span_keys, kernels::kInnerBlock);
+    const std::size_t panels = plan.padded_values / plan.kernels->pack.panel_width;
+    layout.value_pair_sums = floats(blocks, plan.padded_values);
+    layout.fit_values = worker.take(blocks * panels, sizeof(std::int32_t));
+    layout.power_exponents = floats(plan.group_queries, 1);
+    layout.paired_powers = worker.take(plan.tile_queries, sizeof(kernels::PairedRow));
+  }
   if (plan.factored) {
     layout.query_exps = floats(plan.group_queries, plan.inner_size);
     layout.query_max = floats(plan.group_queries, 1);

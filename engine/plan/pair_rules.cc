@@ -4,14 +4,29 @@ namespace attend::detail {
 namespace {
 
 // Query rows that share a key-value head, size of a head, and terms of a row's scores, from which on pairs win what
-// looking at rows and keys costs: some 15 ns a row and 3 a key, of which a term saves 5 ps. Plain tiles' time by that of
-// pairs, EPYC (Zen 4), AVX3, dot/fused of 4 heads; attend plan --layer dot --shape 1,48,128,64 --num-heads 4 --tune, with
-// --pairs always and never:
+// looking at rows and keys costs: some 15 ns a row and 3 a key, of which a term saves 5 ps. Plain tiles' time by that
+// of pairs, EPYC (Zen 4), AVX3, dot/fused of 4 heads; attend plan --layer dot --shape 1,48,128,64 --num-heads 4 --tune,
+// with --pairs always and never:
 //
 //     size 32:   64 queries of 128 keys 0.99, of 512 1.04    512 queries of 128 keys 1.01, of 512 1.07
 //     size 64:   64 queries of  64 keys 0.98, of 128 1.02, of 512 1.08    16 of 512 1.00, 32 1.04
 //     size 128:  64 queries of  64 keys 1.01, of 128 1.04, of 512 1.09    512 of 512 1.12
 constexpr double kLeastRows = 48, kLeastSize = 32, kLeastTerms = 8192;
+
+// The same of pooling, whose looks are some 6 ns a row of a block of 128 keys and 3 ns a row of 64 values: query rows,
+// value columns and terms of a column. Plain tiles' time by that of pairs, where scores go as above:
+//
+//     size 64:   32 queries of 128 keys 1.00, of 512 1.01    48 of 64 0.96, of 128 1.02, of 512 1.06
+//                128 of 48 1.00, of 64 1.00, of 96 1.05, of 128 1.05    512 of 512 1.10
+//     size 128:  32 queries of 512 keys 1.00    48 of 64 0.99, of 128 1.04, of 512 1.06    128 of 48 1.03, of 128 1.08
+//     size 32:   64 queries of 128 keys 0.97, of 2048 1.01    128 of 128 1.00, of 512 1.03    512 of 512 1.04
+//     size 48:   64 queries of 256 keys 1.00    128 of 512 1.04
+constexpr double kLeastPooledRows = 48, kLeastPooledSize = 64, kLeastPooledTerms = 6144;
+constexpr double kNarrowPooledRows = 128, kNarrowPooledSize = 32, kNarrowPooledTerms = 8192;
+// Additive scores take most of the time, and those of many hidden units leave few keys most of the weight, of numbers
+// without training at least: rows that are not fit. Value columns per hidden unit, EPYC (Zen 4), 256 queries of 512 or
+// 1024 keys, values of 256: 128 hidden units 1.06, 256 0.99; 128 queries 1.02, 64 of 256 units 0.98.
+constexpr double kAdditiveRows = 128, kValuesPerHidden = 2;
 
 double to_double(std::int64_t n) { return static_cast<double>(n); }
 
@@ -29,15 +44,34 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
          size >= kLeastSize && size * keys >= kLeastTerms;
 }
 
+bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
+  const double keys = to_double(plan.shape.num_keys), size = to_double(plan.head_value_size);
+  // Blocks of values are blocks of tiles.
+  const bool fits = plan.pooling == Pooling::kFused && plan.chunk_keys == 0 && size > 0 && keys > 0 &&
+                    (plan.tile_keys % kernels::kInnerBlock == 0 || plan.tile_keys == plan.span_keys);
+  if (!fits || plan.options.pairs == Pairs::kNever) return false;
+  if (plan.options.pairs == Pairs::kAlways) return true;
+  if (!cpu.adds_beside_products || !plan.kernels->value_pairs.has_registers_for_pairs) return false;
+  const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
+  if (plan.layer->score == Score::kAdditive) {
+    return rows >= kAdditiveRows && size >= kValuesPerHidden * to_double(plan.score_size);
+  }
+  if (size >= kLeastPooledSize) return rows >= kLeastPooledRows && size * keys >= kLeastPooledTerms;
+  return rows >= kNarrowPooledRows && size >= kNarrowPooledSize && size * keys >= kNarrowPooledTerms;
+}
+
 void choose_pairs(PlanImpl& plan) {
   // Chunks of keys: few queries.
   plan.pairs_scores = plan.chunk_keys == 0 && !plan.reads_rows() && tiles_score_by_pairs(plan, this_cpu());
-  if (!plan.pairs_scores) return;
-  plan.reasons.push_back(
-      {"scores", std::string("by pairs of terms, where queries and keys are fit for it: ") +
-                     (plan.options.pairs == Pairs::kAlways
-                          ? "asked for"
-                          : "this CPU adds beside multiplying, so that three terms take the time of two")});
+  plan.pairs_values = tiles_pool_by_pairs(plan, this_cpu());
+  const char* why = plan.options.pairs == Pairs::kAlways
+                        ? "asked for"
+                        : "this CPU adds beside multiplying, so that three terms take the time of two";
+  const auto give_reason = [&](const char* name, const char* which) {
+    plan.reasons.push_back({name, std::string("by pairs of terms, where ") + which + " are fit for it: " + why});
+  };
+  if (plan.pairs_scores) give_reason("scores", "queries and keys");
+  if (plan.pairs_values) give_reason("pooling", "weights and values");
 }
 
 }  // namespace attend::detail

@@ -1,4 +1,5 @@
-// Whether the scores of tiles go by pairs of terms (kernels/tile_pairs.h): facts in, a choice and its reason out.
+// Whether the scores and the pooling of tiles go by pairs of terms (kernels/tile_pairs.h, value_pairs.h): facts in, a
+// choice and its reason out.
 #ifndef ATTEND_PLAN_PAIR_RULES_H_
 #define ATTEND_PLAN_PAIR_RULES_H_
 
@@ -9,6 +10,8 @@ namespace attend::detail {
 
 // Whether tiles that keep all keys of a head together score by pairs, on such a CPU. Known before the path is.
 bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu);
+// The same of pooling, in tiles that are fused. Known once they are chosen.
+bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu);
 
 // Once tiles are chosen.
 void choose_pairs(PlanImpl& plan);

@@ -64,6 +64,8 @@ struct WorkspaceLayout {
   std::size_t packed_queries = 0, query_exps = 0, query_max = 0;  // a group of queries
   std::size_t pair_sums = 0, fit_keys = 0;                        // of a span, for scores by pairs of terms
   std::size_t paired_queries = 0, paired_rows = 0;                // a group of queries, for these
+  std::size_t value_pair_sums = 0, fit_values = 0;                // of a span, for pooling by pairs of terms
+  std::size_t power_exponents = 0, paired_powers = 0;             // of a group and a tile of queries, for this
   std::size_t accumulators = 0, row_max = 0, row_sums = 0, row_totals = 0, row_lens = 0;
   std::size_t scores = 0, max_lanes = 0, tile_lens = 0;  // a tile
   std::size_t step_max = 0;                              // lanes that leave attention weights: (steps, lanes)
@@ -118,6 +120,7 @@ struct PlanImpl {
   Pooling pooling = Pooling::kFused;
   bool factored = false;      // additive: the factored score, else the rational tanh of every sum
   bool pairs_scores = false;  // dot product: by pairs of terms, where queries and keys are fit for it
+  bool pairs_values = false;  // pooling: likewise, where powers and values are
   // A tile of scores. A worker packs a span of keys at a time (a whole number of tiles) and takes it past a group of
   // queries (again of tiles) whose sums it keeps meanwhile.
   std::size_t tile_queries = 0, tile_keys = 0;

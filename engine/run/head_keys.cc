@@ -23,7 +23,9 @@ HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size
       packed_keys_(reinterpret_cast<float*>(worker + plan_.layout.packed_keys)),
       packed_values_(reinterpret_cast<float*>(worker + plan_.layout.packed_values)),
       pair_sums_(reinterpret_cast<float*>(worker + plan_.layout.pair_sums)),
-      fit_keys_(reinterpret_cast<std::int32_t*>(worker + plan_.layout.fit_keys)) {
+      fit_keys_(reinterpret_cast<std::int32_t*>(worker + plan_.layout.fit_keys)),
+      value_pair_sums_(reinterpret_cast<float*>(worker + plan_.layout.value_pair_sums)),
+      fit_values_(reinterpret_cast<std::int32_t*>(worker + plan_.layout.fit_values)) {
   // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far
   // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
   // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
@@ -78,6 +80,35 @@ HeadKeys::Pairs HeadKeys::pairs(std::size_t first) const {
 }
 
 HeadKeys::Values HeadKeys::values(std::size_t first) {
+  const Values values = values_of_span(first);
+  const std::size_t span = span_begin(first);
+  if (!plan_.pairs_values || span == paired_span_ || values_mean_square_ == 0.0f) return values;
+  // Of the first span, all values are compared with those of its first block.
+  paired_span_ = span;
+  values_mean_square_ = plan_.kernels->value_pairs.values(
+      {.values = values.panels - static_cast<std::ptrdiff_t>(first - span) * values.row_stride,
+       .panel_stride = values.panel_stride,
+       .row_stride = values.row_stride,
+       .num_values = span_size(span),
+       .size = value_size_,
+       .mean_square = values_mean_square_.value_or(0),
+       .pair_sums = value_pair_sums_,
+       .fit = fit_values_});
+  return values;
+}
+
+float HeadKeys::look_at_values() {
+  if (!values_mean_square_) values(begin_);
+  return *values_mean_square_;
+}
+
+HeadKeys::ValuePairs HeadKeys::value_pairs(std::size_t first) const {
+  if (values_mean_square_.value_or(0) == 0) return {nullptr, nullptr};
+  const std::size_t block = (first - paired_span_) / kernels::kInnerBlock;
+  return {value_pair_sums_ + block * plan_.padded_values, fit_values_ + block * (plan_.padded_values / panel_)};
+}
+
+HeadKeys::Values HeadKeys::values_of_span(std::size_t first) {
   const auto width = static_cast<std::ptrdiff_t>(panel_);
   if (packed_.value_panels != nullptr) {
     return {packed_.value_panels_at(b_, h_, first), packed_.capacity * panel_, width};

@@ -47,6 +47,16 @@ class HeadKeys {
   };
   Values values(std::size_t first);
 
+  // Looks at the first block of the head's values: the mean square that powers are brought to for pairs, or 0.
+  float look_at_values();
+  // What pooling by pairs of terms wants beside values(first), first the beginning of a block; null where none of the
+  // head's go this way.
+  struct ValuePairs {
+    const float* sums;
+    const std::int32_t* fit;
+  };
+  ValuePairs value_pairs(std::size_t first) const;
+
   // Whether the values from `first` to last - 1, which values() gave, are known to be finite.
   bool are_finite(std::size_t first, std::size_t last) const;
 
@@ -54,6 +64,7 @@ class HeadKeys {
   std::size_t span_begin(std::size_t first) const { return first - (first - begin_) % plan_.span_keys; }
   std::size_t span_size(std::size_t span) const;
   bool values_in_place() const;
+  Values values_of_span(std::size_t first);
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
@@ -69,8 +80,12 @@ class HeadKeys {
   float* const pair_sums_;
   std::int32_t* const fit_keys_;
   std::optional<float> mean_square_for_pairs_;
+  float* const value_pair_sums_;
+  std::int32_t* const fit_values_;
+  std::optional<float> values_mean_square_;
   const float* center_ = nullptr;
   std::size_t keys_span_ = kNone, values_span_ = kNone;  // what packed_keys_ and packed_values_ hold
+  std::size_t paired_span_ = kNone;                      // what value_pair_sums_ are of
   bool values_finite_ = true;
 };
 

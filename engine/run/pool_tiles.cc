@@ -17,7 +17,7 @@
 namespace attend::detail {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Keys of one key-value head of one batch entry, from `begin` to limit - 1, and the query heads that share them.
 class HeadGroup {
@@ -43,6 +43,8 @@ class HeadGroup {
         row_sums_(part<float>(worker, plan_.layout.row_sums)),
         row_totals_(part<double>(worker, plan_.layout.row_totals)),
         row_lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
+        power_exponents_(part<float>(worker, plan_.layout.power_exponents)),
+        paired_powers_(part<kernels::PairedRow>(worker, plan_.layout.paired_powers)),
         scores_(part<float>(worker, plan_.layout.scores)),
         max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
@@ -80,6 +82,7 @@ class HeadGroup {
       return clear_rows(job_, b_, h_, m, m + static_cast<std::int64_t>(rows));
     }
     tile_scores_.take_queries(h_, m, rows, row_lens_);
+    if (plan_.pairs_values) choose_exponents(rows);
     if (!writes_first_) clear_accumulators(rows);
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
     pool_fused(group);
@@ -113,10 +116,34 @@ class HeadGroup {
     std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f);
   }
 
+  // Rows that see the first block of values have their powers brought to the size of these.
+  void choose_exponents(std::size_t rows) {
+    const float exponent = kernels::power_exponent(keys_.look_at_values());
+    const auto first_block = static_cast<std::int32_t>(begin_ + block_size(begin_));
+    for (std::size_t r = 0; r < rows; ++r) power_exponents_[r] = row_lens_[r] >= first_block ? exponent : kNaN;
+  }
+
+  // Keys of the block of values that begins with key `first`.
+  std::size_t block_size(std::size_t first) const {
+    return std::min({kernels::kInnerBlock, plan_.tile_keys, limit_ - first});
+  }
+
   // accumulators += p values, over keys first ... first + columns - 1; = with the first keys of all, if writes_first_.
-  // tile_lens_: valid ones of them per row.
+  // tile_lens_: valid ones of them per row, which are forgotten.
   void pool_values(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
     if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(tile.row, tile.rows);
+    if (!plan_.pairs_values) return pool_block(tile, p, p_stride, first, columns);
+    for (std::size_t k = 0; k < columns; k += kernels::kInnerBlock) {
+      const std::size_t block = std::min(kernels::kInnerBlock, columns - k);
+      if (block < columns) {
+        for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(tile.row + r, first + k, block);
+      }
+      pool_block(tile, p + k, p_stride, first + k, block);
+    }
+  }
+
+  // The same of the keys of one block of the tile product, or of all if no rows go by pairs.
+  void pool_block(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
     const HeadKeys::Values from = keys_.values(first);
     kernels::TileProductArgs args{.a = p,
                                   .a_stride = p_stride,
@@ -131,10 +158,11 @@ class HeadGroup {
                                   .accumulate = !writes_first_ || first > begin_,
                                   .inner_lens = tile_lens_,
                                   .ahead = next_rows_.next()};
+    const bool by_pairs = plan_.pairs_values && look_at_powers(tile, p, p_stride, first, columns);
     // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
     const std::size_t last = first + columns;
     if (tile.shortest >= last || keys_.are_finite(std::max(first, tile.shortest), last)) {
-      return kernels_.tile_product.multiply(args);
+      return multiply(args, by_pairs, 0, first);
     }
     args.num_rows = 1;
     args.inner_lens = nullptr;
@@ -142,8 +170,31 @@ class HeadGroup {
       args.a = p + static_cast<std::ptrdiff_t>(r) * p_stride;
       args.c = accumulators_ + (tile.row + r) * accumulator_stride_;
       args.inner = static_cast<std::size_t>(tile_lens_[r]);
-      if (args.inner > 0 || !args.accumulate) kernels_.tile_product.multiply(args);
+      if (args.inner > 0 || !args.accumulate) multiply(args, by_pairs, r, first);
     }
+  }
+
+  // Whether rows of the tile may go by pairs: some see all keys of the block, which `columns` need not be.
+  bool look_at_powers(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first,
+                      std::size_t columns) {
+    const float mean_square = keys_.look_at_values();
+    if (mean_square == 0 || columns < block_size(first)) return false;
+    kernels_.value_pairs.powers({.powers = p,
+                                 .stride = p_stride,
+                                 .num_rows = tile.rows,
+                                 .num_keys = columns,
+                                 .lens = tile_lens_,
+                                 .mean_square = mean_square,
+                                 .paired = paired_powers_});
+    return true;
+  }
+
+  // Rows of a tile from `row` on.
+  void multiply(const kernels::TileProductArgs& product, bool by_pairs, std::size_t row, std::size_t first) {
+    if (!by_pairs) return kernels_.tile_product.multiply(product);
+    const HeadKeys::ValuePairs pairs = keys_.value_pairs(first);
+    kernels_.value_pairs.multiply(
+        {.product = product, .paired = paired_powers_ + row, .pair_sums = pairs.sums, .fit = pairs.fit});
   }
 
   // Running sums to totals, where there are two levels; sums start again from 0.
@@ -194,6 +245,7 @@ class HeadGroup {
                                 .lens = tile_lens_,
                                 .scale = plan_.score_scale,
                                 .max_lanes = is_product ? max_lanes_ : nullptr,
+                                .power_exponents = plan_.pairs_values ? power_exponents_ + tile.row : nullptr,
                                 .row_max = row_max_ + tile.row,
                                 .row_sums = row_sums_ + tile.row * kernels_.softmax_tile.sums_stride,
                                 .accumulators = accumulators_ + tile.row * accumulator_stride_,
@@ -294,6 +346,8 @@ class HeadGroup {
   float* const row_sums_;
   double* const row_totals_;
   std::int32_t* const row_lens_;
+  float* const power_exponents_;
+  kernels::PairedRow* const paired_powers_;
   float* const scores_;
   float* const max_lanes_;
   std::int32_t* const tile_lens_;

@@ -208,7 +208,7 @@ enum {
 enum {
   ATTEND_PAIRS_WHERE_FASTER = 0,  // by the planner's rules
   ATTEND_PAIRS_NEVER = 1,         // plain sums
-  ATTEND_PAIRS_ALWAYS = 2         // products of queries and keys wherever there are tiles: for tests
+  ATTEND_PAIRS_ALWAYS = 2         // scores and pooling wherever there are tiles: for tests
 };
 
 typedef struct attend_plan_options {

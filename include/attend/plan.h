@@ -81,12 +81,12 @@ struct TierCounts {
 };
 
 // Products by pairs of terms (Winograd's inner products): three terms take the time of two multiply-adds on CPUs that
-// add 512 bits beside multiplying them, which AMD's with AVX-512 do. They are as exact as plain sums for rows, keys and
-// weights that have their norm from many elements; others are multiplied plainly. The last bits differ.
+// add 512 bits beside multiplying them, which AMD's with AVX-512 do. They are as exact as plain sums for rows, keys,
+// values and weights that have their norm from many elements; others are multiplied plainly. The last bits differ.
 enum class Pairs {
-  kWhereFaster,  // products of queries and keys, and projections, by the planner's rules
+  kWhereFaster,  // products of queries and keys, pooling of values, and projections, by the planner's rules
   kNever,        // plain sums, also on these CPUs
-  kAlways,       // products of queries and keys wherever there are tiles, on every CPU and target: for tests
+  kAlways,       // scores and pooling wherever there are tiles, on every CPU and target: for tests
 };
 
 struct Machine;  // attend/planner.h

@@ -1,6 +1,6 @@
-// Scores by pairs of terms, on every target and CPU (Pairs::kAlways): the contract holds as without, for every layer
-// that has dot products, mask and way to run. Queries and keys of normal numbers, 16 to a head, go this way wherever
-// there are tiles; what goes which way: tests/kernels/tile_pairs_test.cc.
+// Scores and pooling by pairs of terms, on every target and CPU (Pairs::kAlways): the contract holds as without, for
+// every layer, mask and way to run. Queries, keys and values of normal numbers, 16 to a head, go this way wherever
+// there are tiles; what goes which way: tests/kernels/tile_pairs_test.cc, value_pairs_test.cc.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -21,8 +21,13 @@
 namespace attend::tests {
 namespace {
 
-constexpr Layer kLayers[] = {Layer::kDot, Layer::kDotHeads, Layer::kBilinear, Layer::kMultiHead};
+constexpr Layer kLayers[] = {Layer::kDot,       Layer::kDotHeads, Layer::kBilinear,
+                             Layer::kMultiHead, Layer::kAdditive, Layer::kGaussianHeads};
 constexpr const char* kTiled[] = {"dot/fused", "dot/materialised"};
+std::vector<std::string> tiled_paths(Layer layer) {
+  if (layer == Layer::kAdditive) return {"additive/factored"};
+  return {kTiled[0], kTiled[1]};
+}
 
 // More than two panels of 64 keys, and two tiles of 48 queries.
 CaseSpec spec_of(Layer layer) {
@@ -30,12 +35,15 @@ CaseSpec spec_of(Layer layer) {
           .num_queries = 97,
           .num_keys = 150,
           .size = 32,
+          .value_size = 20,
           .num_hiddens = 48,
           .pairs = Pairs::kAlways,
           .seed = 301};
 }
 
-bool says_pairs(const Plan& plan) { return plan.explain().find("by pairs of terms, where") != std::string::npos; }
+bool says(const Plan& plan, const char* text) { return plan.explain().find(text) != std::string::npos; }
+bool scores_by_pairs(const Plan& plan) { return says(plan, "by pairs of terms, where queries and keys are fit"); }
+bool pools_by_pairs(const Plan& plan) { return says(plan, "by pairs of terms, where weights and values are fit"); }
 
 }  // namespace
 
@@ -61,6 +69,17 @@ TEST_CASE("pairs, contract 6: within the bound of the truth for every mask, weig
   check_truth(LayerCase(spec));
   spec.size = 136;
   check_truth(LayerCase(spec));
+  // Several blocks and spans of keys, of which rows see parts.
+  for (const Layer layer : kLayers) {
+    for (const Lens lens : {Lens::kPerBatch, Lens::kPerQuery}) {
+      spec = spec_of(layer);
+      spec.num_queries = 20;
+      spec.num_keys = 700;
+      spec.min_len = 100;
+      spec.lens = lens;
+      check_truth(LayerCase(spec));
+    }
+  }
 }
 
 TEST_CASE("pairs: tiles go by them where they are asked for, and plans say so") {
@@ -71,21 +90,43 @@ TEST_CASE("pairs: tiles go by them where they are asked for, and plans say so") 
       const Plan always = c.attention.plan(c.shape, options);
       options.pairs = Pairs::kNever;
       const Plan never = c.attention.plan(c.shape, options);
-      CHECK(says_pairs(always));
-      CHECK(!says_pairs(never));
+      CHECK(scores_by_pairs(always));
+      CHECK(!scores_by_pairs(never));
+      // Whole rows of weights are pooled plainly.
+      CHECK(pools_by_pairs(always) == (path == kTiled[0]));
+      CHECK(!pools_by_pairs(never));
       CHECK(!same_bits(run_plan(always, c.inputs()), run_plan(never, c.inputs())));
     }
     // Not where keys are met in chunks, by lanes or by rows, nor where there is no panel of keys or no pair of terms.
     PlanOptions options{.target = target, .pairs = Pairs::kAlways};
     options.path = "dot/decode";
-    CHECK(!says_pairs(c.attention.plan({.num_queries = 4, .num_keys = 150, .query_size = 32}, options)));
+    const Plan decode = c.attention.plan({.num_queries = 4, .num_keys = 150, .query_size = 32}, options);
+    CHECK(!scores_by_pairs(decode));
+    CHECK(!pools_by_pairs(decode));
     options.path = "dot/fused";
-    CHECK(!says_pairs(c.attention.plan({.num_queries = 4, .num_keys = 1500, .query_size = 32}, options)));
-    CHECK(!says_pairs(c.attention.plan({.num_queries = 97, .num_keys = 1, .query_size = 32}, options)));
-    CHECK(!says_pairs(c.attention.plan({.num_queries = 97, .num_keys = 150, .query_size = 11}, options)));
-    CHECK(!says_pairs(c.attention.plan({.num_queries = 97, .num_keys = 150, .query_size = 129}, options)));
-    CHECK(!says_pairs(GaussianAttention().plan({.num_queries = 97, .num_keys = 150, .query_size = 32}, options)));
+    const Plan chunks = c.attention.plan({.num_queries = 4, .num_keys = 1500, .query_size = 32}, options);
+    CHECK(!scores_by_pairs(chunks));
+    CHECK(!pools_by_pairs(chunks));
+    CHECK(!scores_by_pairs(c.attention.plan({.num_queries = 97, .num_keys = 1, .query_size = 32}, options)));
+    CHECK(!scores_by_pairs(c.attention.plan({.num_queries = 97, .num_keys = 150, .query_size = 11}, options)));
+    CHECK(!scores_by_pairs(c.attention.plan({.num_queries = 97, .num_keys = 150, .query_size = 129}, options)));
+    CHECK(!scores_by_pairs(GaussianAttention().plan({.num_queries = 97, .num_keys = 150, .query_size = 32}, options)));
   });
+}
+
+TEST_CASE("pairs: pooling goes by them in the fused path of every layer, whose bits differ then") {
+  for (const Layer layer : {Layer::kAdditive, Layer::kGaussianHeads, Layer::kDotHeads}) {
+    const LayerCase c(spec_of(layer));
+    for_each_target([&](const Target& target) {
+      PlanOptions options{.target = target, .path = tiled_paths(layer)[0], .pairs = Pairs::kAlways};
+      const Plan always = c.attention.plan(c.shape, options);
+      options.pairs = Pairs::kNever;
+      const Plan never = c.attention.plan(c.shape, options);
+      CHECK(pools_by_pairs(always));
+      CHECK(!pools_by_pairs(never));
+      CHECK(!same_bits(run_plan(always, c.inputs()), run_plan(never, c.inputs())));
+    });
+  }
 }
 
 TEST_CASE("pairs, contract 1: keys that a row does not see change none of its bits, though other rows see them") {
@@ -122,13 +163,44 @@ TEST_CASE("pairs, contract 1: keys that a row does not see change none of its bi
   }
 }
 
+TEST_CASE("pairs, contract 1: values that a row does not see change none of its bits, though other rows see them") {
+  for (const Layer layer : {Layer::kDotHeads, Layer::kGaussianHeads}) {
+    CaseSpec spec = spec_of(layer);
+    spec.num_keys = 300;
+    spec.lens = Lens::kPerQuery;
+    LayerCase c(spec);
+    const std::int32_t kLens[] = {20, 128, 290, 300};  // less than a block, a block, less than all, all
+    for (std::size_t i = 0; i < c.lens.data.size(); ++i) c.lens.data[i] = kLens[i % 4];
+    const auto head = static_cast<std::size_t>(spec.num_keys * spec.value_size);
+    for (const std::int32_t seen : {20, 128, 290}) {
+      for (const float bad : {0.0f, 1e20f, std::numeric_limits<float>::infinity()}) {
+        LayerCase spoiled = c;
+        for (std::size_t i = 0; i < spoiled.values.data.size(); ++i) {
+          if (i % head >= static_cast<std::size_t>(seen * spec.value_size)) spoiled.values.data[i] = bad;
+        }
+        for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+          const RunResult expected = run_plan(plan, c.inputs(), with_weights);
+          const RunResult result = run_plan(plan, spoiled.inputs(), with_weights);
+          const auto columns = static_cast<std::size_t>(spec.value_size);
+          for (std::size_t row = 0; row < expected.output.size() / columns; ++row) {
+            const auto m = row % static_cast<std::size_t>(spec.num_queries);
+            const std::size_t entry = row / static_cast<std::size_t>(spec.num_queries * spec.num_heads);
+            if (c.lens.data[entry * static_cast<std::size_t>(spec.num_queries) + m] > seen) continue;
+            REQUIRE(same_bits(&expected.output[row * columns], &result.output[row * columns], columns));
+          }
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("pairs, contract 5: the same bits for any threads, order of tasks and company in the batch") {
   for (const Layer layer : kLayers) {
     CaseSpec spec = spec_of(layer);
     spec.causal = Causal::kBottomRight;
     const LayerCase c(spec);
     for_each_target([&](const Target& target) {
-      for (const char* path : kTiled) {
+      for (const std::string& path : tiled_paths(layer)) {
         PlanOptions options = c.plan_options();
         options.target = target;
         options.path = path;

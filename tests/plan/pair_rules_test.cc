@@ -1,4 +1,4 @@
-// Which scores of tiles go by pairs of terms, by whose CPU it is and how large a problem.
+// Which scores and pooling of tiles go by pairs of terms, by whose CPU it is and how large a problem.
 #include "engine/plan/pair_rules.h"
 
 #include <cstdint>
@@ -69,6 +69,87 @@ TEST_CASE("pair rules: wherever they can be where they are asked for") {
     CHECK(!by_pairs(target, {.size = 129, .pairs = Pairs::kAlways}));
     CHECK(!by_pairs(target, {.pairs = Pairs::kAlways, .score = detail::Score::kGaussian}));
     CHECK(!by_pairs(target, {.pairs = Pairs::kAlways, .score = detail::Score::kAdditive}));
+  });
+}
+
+namespace {
+
+struct PoolingProblem {
+  std::int64_t queries = 64, keys = 512, values = 64, size = 64, group = 1;
+  Pairs pairs = Pairs::kWhereFaster;
+  detail::Score score = detail::Score::kDot;
+  detail::Pooling pooling = detail::Pooling::kFused;
+  std::size_t tile_keys = 128, chunk_keys = 0;
+};
+
+bool pools(const Target& target, const PoolingProblem& problem, const Cpu& cpu = kAddsBeside) {
+  const auto layer = std::make_shared<detail::LayerImpl>();
+  layer->score = problem.score;
+  detail::PlanImpl plan;
+  plan.layer = layer;
+  plan.kernels = &kernels::kernel_set(target.id());
+  plan.shape = {.num_queries = problem.queries, .num_keys = problem.keys};
+  plan.num_heads = problem.group;
+  plan.num_kv_heads = 1;
+  plan.score_size = problem.size;
+  plan.head_value_size = problem.values;
+  plan.options.pairs = problem.pairs;
+  plan.pooling = problem.pooling;
+  plan.tile_keys = problem.tile_keys;
+  plan.chunk_keys = problem.chunk_keys;
+  plan.span_keys = 512;
+  return detail::tiles_pool_by_pairs(plan, cpu);
+}
+
+}  // namespace
+
+TEST_CASE("pair rules: pooling on CPUs that add beside multiplying, with the registers, from where it wins") {
+  for_each_target([](const Target& target) {
+    const bool here = target.name().starts_with("AVX3");
+    CHECK(kernels::kernel_set(target.id()).value_pairs.has_registers_for_pairs == here);
+    CHECK(pools(target, {}) == here);
+    CHECK(pools(target, {.score = detail::Score::kGaussian}) == here);
+    CHECK(!pools(target, {}, kOther));
+    CHECK(!pools(target, {.pairs = Pairs::kNever}));
+    // Rows that share a key-value head, and terms of a column.
+    CHECK(pools(target, {.queries = 48}) == here);
+    CHECK(!pools(target, {.queries = 47}));
+    CHECK(pools(target, {.queries = 12, .group = 4}) == here);
+    CHECK(pools(target, {.keys = 96}) == here);
+    CHECK(!pools(target, {.keys = 95}));
+    CHECK(pools(target, {.keys = 48, .values = 128}) == here);
+    // Narrow values.
+    CHECK(pools(target, {.queries = 128, .keys = 256, .values = 32}) == here);
+    CHECK(!pools(target, {.queries = 127, .keys = 256, .values = 32}));
+    CHECK(!pools(target, {.queries = 128, .keys = 255, .values = 32}));
+    CHECK(!pools(target, {.queries = 512, .values = 31}));
+    // Additive scores.
+    const auto additive = [](std::int64_t queries, std::int64_t values) {
+      return PoolingProblem{.queries = queries, .values = values, .size = 128, .score = detail::Score::kAdditive};
+    };
+    CHECK(pools(target, additive(128, 256)) == here);
+    CHECK(!pools(target, additive(127, 256)));
+    CHECK(!pools(target, additive(128, 255)));
+  });
+}
+
+TEST_CASE("pair rules: pooling wherever blocks of values are blocks of tiles, where it is asked for") {
+  for_each_target([](const Target& target) {
+    const auto always = [&](PoolingProblem problem) {
+      problem.pairs = Pairs::kAlways;
+      return pools(target, problem, kOther);
+    };
+    CHECK(always({.queries = 1, .keys = 1, .values = 1}));
+    CHECK(always({.score = detail::Score::kAdditive}));
+    CHECK(always({.tile_keys = 256}));
+    CHECK(always({.tile_keys = 512}));
+    CHECK(!always({.tile_keys = 192}));
+    CHECK(!always({.tile_keys = 64}));
+    CHECK(!always({.pooling = detail::Pooling::kMaterialised}));
+    CHECK(!always({.pooling = detail::Pooling::kLanes}));
+    CHECK(!always({.chunk_keys = 1024}));
+    CHECK(!always({.keys = 0}));
+    CHECK(!always({.values = 0}));
   });
 }
 

@@ -209,8 +209,7 @@ void add_pairs_word(CLI::App& app, Pairs& pairs) {
            }
            pairs = name == "always" ? Pairs::kAlways : name == "never" ? Pairs::kNever : Pairs::kWhereFaster;
          },
-         "Products by pairs of terms: where-faster, as rules of the CPU say, never, or\nalways those of queries and "
-         "keys "
+         "Products by pairs of terms: where-faster, as rules of the CPU say, never, or\nalways, of scores and pooling "
          "in tiles. The last bits of results differ.\nDefault: where-faster.")
       ->option_text("P")
       ->group("Machine");
