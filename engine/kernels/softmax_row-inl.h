@@ -62,9 +62,9 @@ HWY_INLINE V RowMaxLanes(D d, const float* HWY_RESTRICT s, size_t n) {
 
 // How a row's exponentials are taken, from the fastest to the widest.
 enum class Exponents {
-  kDirect,   // AVX-512, AVX2: the scores are exponents themselves, scale = 1 and m = 0
-  kScaled,   // scale s - m by one multiplication and addition
-  kClamped,  // for |m| from 2^21: what scale s - m rounds to may be anything, and is kept from overflowing
+  kDirect,   // AVX-512, AVX2: the scores are exponents themselves, scale = 1
+  kScaled,   // scale s - m by multiplications and additions
+  kClamped,  // from kMaxWholeExponent: what scale s - m rounds to may be anything, and is kept from overflowing
 };
 
 // For one row: p_j = 2^(scale s_j - m). Made once per row, used through Exponential.
@@ -78,16 +78,20 @@ HWY_INLINE RowExponent ExponentOfRow(float scale, float inverse_scale, float m) 
   if (m == -std::numeric_limits<float>::infinity()) m = 0.0f;  // no score above -inf: all weigh 0
   if (m > -simd::kMaxWholeExponent && m < simd::kMaxWholeExponent) {
     const simd::ScaledExponent exponent = simd::ExponentAbove(m, inverse_scale);
-    return {Exponents::kScaled, scale, exponent.offset, exponent.lowest};
+    const bool direct = ATTEND_EXP2_IS_LOOKED_UP && scale == 1.0f;
+    return {direct ? Exponents::kDirect : Exponents::kScaled, scale, exponent.offset, exponent.lowest};
   }
   return {Exponents::kClamped, scale, -m, 0.0f};
 }
 
 template <Exponents kKind, class D, class V = hn::Vec<D>>
 HWY_INLINE V Exponential(D d, V s, const RowExponent& row) {
+#if ATTEND_EXP2_IS_LOOKED_UP
   if constexpr (kKind == Exponents::kDirect) {
-    return simd::Exp2(d, s);
-  } else if constexpr (kKind == Exponents::kScaled) {
+    return simd::Exp2Above(d, s, hn::Set(d, row.offset), hn::Set(d, row.lowest));
+  }
+#endif
+  if constexpr (kKind == Exponents::kScaled) {
     return simd::Exp2Scaled(d, s, hn::Set(d, row.scale), hn::Set(d, row.offset), hn::Set(d, row.lowest));
   } else {
     s = hn::MulAdd(hn::Sub(s, hn::Set(d, row.subtract)), hn::Set(d, row.scale), hn::Set(d, row.offset));
@@ -217,7 +221,9 @@ HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, cons
 template <size_t kPlain = 8, class D, class Meanwhile, class V = hn::Vec<D>>
 HWY_INLINE void ExponentialsAndSum(D d, const float* s, float* p, size_t n, const RowExponent& row,
                                    const Meanwhile& meanwhile, V& sum, V& lost) {
-  if (HWY_LIKELY(row.kind == Exponents::kScaled)) {
+  if (ATTEND_EXP2_IS_LOOKED_UP && row.kind == Exponents::kDirect) {
+    ExponentialsAndSum<Exponents::kDirect, kPlain>(d, s, p, n, row, meanwhile, sum, lost);
+  } else if (HWY_LIKELY(row.kind == Exponents::kScaled)) {
     ExponentialsAndSum<Exponents::kScaled, kPlain>(d, s, p, n, row, meanwhile, sum, lost);
   } else {
     ExponentialsAndSum<Exponents::kClamped, kPlain>(d, s, p, n, row, meanwhile, sum, lost);

@@ -41,7 +41,7 @@ HWY_INLINE float WholeExponent(float max, float scale) {
   const One d;
   const float m = hn::GetLane(hn::Round(hn::Mul(hn::Set(d, max), hn::Set(d, scale))));
   const float magnitude = m < 0.0f ? -m : m;
-  if (magnitude <= kMaxRise) return 0.0f;  // near enough, and Exponents::kDirect
+  if (magnitude <= kMaxRise) return 0.0f;  // near enough, and costs least
   if (!(magnitude >= 0x1p24f) || scale == 1.0f) return m;
   if (magnitude == kInf) return max == m ? m : m < 0.0f ? -kLargest : kLargest;
   return m - magnitude * 0x1p-22f;
@@ -125,8 +125,9 @@ HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
 
     float* sums = args.row_sums + r * kSumVectors * N;
     V sum = hn::Load(d, sums), lost = hn::Load(d, sums + N);
-    if (ATTEND_EXP2_IS_LOOKED_UP && scale == 1.0f && IsZero(*m)) {
-      ExponentialsAndSum<Exponents::kDirect>(d, scores, scores, len, RowExponent{}, DoNothing(), sum, lost);
+    if (ATTEND_EXP2_IS_LOOKED_UP && scale == 1.0f && IsZero(*m)) {  // all constants
+      ExponentialsAndSum<Exponents::kDirect>(d, scores, scores, len, ExponentOfRow(1.0f, 1.0f, 0.0f), DoNothing(), sum,
+                                             lost);
     } else {
       ExponentialsAndSum(d, scores, scores, len, ExponentOfRow(scale, inverse_scale, *m), DoNothing(), sum, lost);
     }

@@ -130,25 +130,28 @@ HWY_INLINE __m256 RootOfTwo(__m256i j) { return _mm256_permutevar8x32_ps(_mm256_
 // - sixteen roots in one register, degree 3: 3.05, 0.84.
 // - (2^(n + j/32) r) p rather than 2^(n + j/32) (r p), for the shorter chain: 2.81, 0.78; and subnormal products.
 // - degree 5 and no lookup, AVX2: 5.06 and 1.43 instead of 4.59 and 1.32, and 1.95 ULP.
-HWY_INLINE hn::Vec<hn::ScalableTag<float>> Exp2LookedUp(hn::Vec<hn::ScalableTag<float>> x) {
+static constexpr float kRootMagic = 0x1.8p23f / (1 << kRootBits);
+
+// What is left to do with r and `shifted`, where 0 is for s below lowest.
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> Exp2OfRootParts(hn::Vec<hn::ScalableTag<float>> shifted,
+                                                           hn::Vec<hn::ScalableTag<float>> r,
+                                                           hn::Vec<hn::ScalableTag<float>> s,
+                                                           hn::Vec<hn::ScalableTag<float>> lowest) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   using V = hn::Vec<decltype(d)>;
-  const V magic = hn::Set(d, 0x1.8p23f / (1 << kRootBits)), lowest = hn::Set(d, -126.0f);
-  const V shifted = hn::Add(x, magic);
-  const V r = hn::Sub(x, hn::Sub(shifted, magic));
   const auto bits = hn::BitCast(di, shifted);
   const V root{RootOfTwo(bits.raw)};
   const V scale = hn::BitCast(d, hn::Add(hn::BitCast(di, root), hn::ShiftLeft<23 - kRootBits>(bits)));
 #if HWY_TARGET <= HWY_AVX3
   const V p = hn::Mul(hn::MulAdd(hn::Set(d, 0x1.ebfbep-3f), r, hn::Set(d, 0x1.62e584p-1f)), r);
   // Not less than, so that NaN stays.
-  const __mmask16 kept = _mm512_cmp_ps_mask(x.raw, lowest.raw, _CMP_NLT_UQ);
+  const __mmask16 kept = _mm512_cmp_ps_mask(s.raw, lowest.raw, _CMP_NLT_UQ);
   return V{_mm512_maskz_fmadd_ps(kept, p.raw, scale.raw, scale.raw)};
 #else
   V p = hn::MulAdd(hn::Set(d, 0x1.c6900cp-5f), r, hn::Set(d, 0x1.ec0c24p-3f));
   p = hn::Mul(hn::MulAdd(p, r, hn::Set(d, 0x1.62e432p-1f)), r);
-  return hn::IfThenZeroElse(hn::Lt(x, lowest), hn::MulAdd(p, scale, scale));
+  return hn::IfThenZeroElse(hn::Lt(s, lowest), hn::MulAdd(p, scale, scale));
 #endif
 }
 #endif
@@ -166,6 +169,16 @@ HWY_INLINE V Exp2OfParts(D d, V shifted, V r) {
   return hn::Mul(p, scale);
 }
 
+#if ATTEND_EXP2_IS_LOOKED_UP
+// 2^(s - m) where that is an exponent of Exp2: it takes no more than Exp2 and rounds s - m nowhere, since magic - m is
+// exact. offset and lowest come from ExponentAbove(m, 1).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp2Above(D /*d*/, V s, V offset, V lowest) {
+  const V shifted = hn::Add(s, offset);
+  return Exp2OfRootParts(shifted, hn::Sub(s, hn::Sub(shifted, offset)), s, lowest);
+}
+#endif
+
 // 1.5 * 2^23 rounds what is added to it to a whole number, and leaves it in the low bits; 126 as in ExpInRange.
 static constexpr float kExponentMagic = 0x1.8p23f + 126.0f;
 
@@ -174,7 +187,9 @@ static constexpr float kExponentMagic = 0x1.8p23f + 126.0f;
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
 #if ATTEND_EXP2_IS_LOOKED_UP
-  if constexpr (hn::MaxLanes(D()) == hn::MaxLanes(hn::ScalableTag<float>())) return Exp2LookedUp(x);
+  if constexpr (hn::MaxLanes(D()) == hn::MaxLanes(hn::ScalableTag<float>())) {
+    return Exp2Above(d, x, hn::Set(d, kRootMagic), hn::Set(d, -126.0f));
+  }
 #endif
   x = MaxKeepNaN(d, x, hn::Set(d, -126.0f));
   const V magic = hn::Set(d, kExponentMagic);
@@ -192,9 +207,15 @@ struct ScaledExponent {
 static constexpr bool kScalesExactly = HWY_NATIVE_FMA;
 
 // m is a whole number of a magnitude below kMaxWholeExponent, scale > 0.
+#if ATTEND_EXP2_IS_LOOKED_UP
+static constexpr float kMaxWholeExponent = 0x1p16f;
+#else
 static constexpr float kMaxWholeExponent = 0x1p21f;
+#endif
 HWY_INLINE ScaledExponent ExponentAbove(float m, float inverse_scale) {
-#if HWY_NATIVE_FMA && !ATTEND_EXP2_IS_LOOKED_UP
+#if ATTEND_EXP2_IS_LOOKED_UP
+  return {kRootMagic - m, (m - 125.9f) * inverse_scale};  // rounding must not let it fall below -126
+#elif HWY_NATIVE_FMA
   return {kExponentMagic - m, (m - 126.0f) * inverse_scale};
 #else
   (void)inverse_scale;
@@ -202,13 +223,17 @@ HWY_INLINE ScaledExponent ExponentAbove(float m, float inverse_scale) {
 #endif
 }
 
-// 2^(scale s - m) for scale s - m < 127; 0 where that is below -126 (or -125.5), as Exp2. offset and lowest come from
+// 2^(scale s - m) for scale s - m < 127; 0 where that is below -126 to -125.5, as Exp2. offset and lowest come from
 // ExponentAbove(m, 1 / scale). NaN gives NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2Scaled(D d, V s, V scale, V offset, V lowest) {
-#if HWY_NATIVE_FMA && !ATTEND_EXP2_IS_LOOKED_UP
   // One operation less than subtracting m and then rounding: magic - m is exact because m is a whole number, and so is
   // what comes out of it again.
+#if ATTEND_EXP2_IS_LOOKED_UP
+  (void)d;
+  const V shifted = hn::MulAdd(s, scale, offset);
+  return Exp2OfRootParts(shifted, hn::MulSub(s, scale, hn::Sub(shifted, offset)), s, lowest);
+#elif HWY_NATIVE_FMA
   s = MaxKeepNaN(d, s, lowest);
   const V shifted = hn::MulAdd(s, scale, offset);
   return Exp2OfParts(d, shifted, hn::MulSub(s, scale, hn::Sub(shifted, offset)));
