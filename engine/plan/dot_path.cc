@@ -38,20 +38,29 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // were equal before values were kept.
 constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
-// Rows, and terms of a row's scores, from which on tiles that score by pairs of terms (pair_rules.cc) beat wide lanes.
-// Lanes' time by theirs, EPYC (Zen 4), 4 heads: size 64, 64 queries of 128 keys 1.00, of 256 1.05, of 512 1.05, 128
-// queries 1.02, 1.07, 1.10; size 128, 64 queries of 128 keys 0.96, of 512 1.01, 128 queries 1.02 and 1.05; size 32, 64
-// and 128 queries of 512 keys 0.98 and 1.02.
-constexpr double kRowsForPairs = 64, kTermsForPairs = 16384;
-// Rows that beat the tiles where attention_weights are asked for: tiles keep whole rows of scores there, which costs
-// them little, while p of the lanes is transposed and finished in a second pass. Lanes and tiles, 8 heads, us; attend
-// plan --layer dot --shape 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX2:
+// Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat wide
+// lanes; more of narrow heads, whose tiles gain less. Lanes' time by theirs, EPYC (Zen 4), 4 heads:
 //
-//     AVX3   1024 keys of size 64:   32 queries  938, 1140     64 queries 1970, 1910
-//     AVX2   1024 keys of size 64:   16 queries  832, 1020
-//            256 keys, 32 queries:   size 64  385, 377         size 128   847,  730
-//     SSE4   1024 keys of size 64:   16 queries 2310, 3160     256 keys of size 128: 32 queries 2220, 2010
-constexpr double kWideRowsWithWeights = 32, kNarrowRowsWithWeights = 16;
+//     size 32:   64 queries of 256 keys 0.95, of 512 0.98, 1024 0.96    96 of 512 0.99, 128 of 256 1.02, of 512 1.07
+//     size 48:   56 queries of 128 keys 0.97, of 256 1.04, 64 of 256 1.00, 96 of 256 1.02, 128 of 256 1.06
+//     size 64:   48 queries of 256 keys 1.00, of 512 1.02    56 of 64 0.95, of 128 1.06    64 of 128 1.01, of 256 1.05
+//                128 of 64 0.93, of 128 1.06, of 512 1.15
+//     size 96:   48 of 512 1.01    56 of 128 1.04, of 256 1.11    64 of 128 1.00, 96 of 128 1.05
+//     size 128:  48 of 256 1.01    56 of 64 0.99, of 128 1.10    64 of 64 0.95, of 128 1.05    128 of 64 1.02
+constexpr double kRowsForPairs = 49, kTermsForPairs = 8192, kNarrowTermsForPairs = 16384, kNarrowSize = 48;
+// Where attention_weights are asked for, tiles keep whole rows of scores, which costs them little, while p of the lanes
+// is transposed and finished in a second pass. Wide lanes then beat tiles up to so many rows, or so many scores of a
+// head. Lanes' time by that of dot/materialised, EPYC (Zen 4), AVX3, 8 heads; attend plan --layer dot --shape
+// 1,32,256,128 --num-heads 8 --attention-weights --tune --target AVX3:
+//
+//     size 64:   24 queries of 256 keys 1.04, of 1024 1.05    32 of 1024 0.94
+//                48 of 128 0.93, of 256 1.03, of 1024 1.08    64 of 64 0.90, of 128 0.97, of 256 1.09
+//                96 of 64 0.89, of 128 0.98    128 of 64 0.92, of 128 1.00    256 of 32 0.88, of 64 0.94
+//     size 128:  32 of 1024 0.84    64 of 128 0.98, of 256 1.04    96 of 64 0.96, of 128 1.02    256 of 32 0.96
+//
+// Narrow ones win as far as they are asked, 48 rows on SSE4 and 64 on AVX2: 0.73 to 0.98, but for 64 rows of size 32 and
+// 512 keys on AVX2, 1.07, and of size 64 and 1024 keys, 1.03.
+constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192;
 // Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB: by arithmetic, and
@@ -149,13 +158,18 @@ double most_vectors(const PlanImpl& plan) {
 bool lanes_pay(const PlanImpl& plan) {
   const double rows = group_rows(plan), lanes = lanes_of(plan);
   double most = lanes * most_vectors(plan);
-  if (plan.options.attention_weights) {
-    most = std::min(most, is_wide(plan) ? kWideRowsWithWeights : kNarrowRowsWithWeights);
+  const double keys = to_double(plan.shape.num_keys);
+  if (plan.options.attention_weights && is_wide(plan) && !has_few_keys(plan)) {
+    most = std::min(most, std::max(kWideRowsWithWeights, kWideScoresWithWeights / keys));
   }
   if (rows * lanes_overwork(plan) > most) return false;
   const double bytes = key_value_bytes(plan);
-  if (rows >= kRowsForPairs && to_double(plan.shape.num_keys * plan.score_size) >= kTermsForPairs &&
-      bytes <= kWideFarBytes && tiles_score_by_pairs(plan, this_cpu())) {
+  const double terms = keys * to_double(plan.score_size);
+  const bool gains_by_pairs =
+      rows >= kRowsForPairs &&
+      terms >= (to_double(plan.score_size) < kNarrowSize ? kNarrowTermsForPairs : kTermsForPairs);
+  if (gains_by_pairs && !plan.options.attention_weights && bytes <= kWideFarBytes &&
+      tiles_score_by_pairs(plan, this_cpu())) {
     return false;
   }
   if (lanes == 1) return bytes > kCachedBytes / 2;

@@ -173,10 +173,42 @@ TEST_CASE("plan: tiles that score by pairs of terms take over from wide lanes ea
     if (kernels::query_lanes_kernels(target.id()).lanes < 16) return;
     CHECK(path(64, 256, 64, Pairs::kNever) == "dot/lanes");
     CHECK(path(64, 256, 64, Pairs::kAlways) == "dot/fused");
-    CHECK(path(64, 128, 128, Pairs::kAlways) == "dot/fused");
-    CHECK(path(63, 256, 64, Pairs::kAlways) == "dot/lanes");
-    CHECK(path(64, 255, 64, Pairs::kAlways) == "dot/lanes");
+    CHECK(path(49, 128, 64, Pairs::kAlways) == "dot/fused");
+    CHECK(path(48, 512, 64, Pairs::kAlways) == "dot/lanes");
+    CHECK(path(64, 64, 128, Pairs::kAlways) == "dot/fused");
+    CHECK(path(64, 127, 64, Pairs::kAlways) == "dot/lanes");
+    CHECK(path(64, 349, 47, Pairs::kAlways) == "dot/fused");
+    CHECK(path(64, 348, 47, Pairs::kAlways) == "dot/lanes");
     CHECK(path(64, 8192, 64, Pairs::kAlways) == "dot/lanes");  // keys from memory
+  });
+}
+
+TEST_CASE("plan: where weights are wanted, tiles take over from lanes by rows and scores of a head") {
+  const DotAttention layer;
+  for_each_target([&](const Target& target) {
+    const auto path = [&](std::int64_t queries, std::int64_t keys) {
+      const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = 64, .num_heads = 8};
+      const PlanOptions options{.target = target, .attention_weights = true, .pairs = Pairs::kAlways};
+      return std::string(layer.plan(shape, options).path());
+    };
+    const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
+    if (lanes == 16) {
+      CHECK(path(32, 1024) == "dot/lanes");
+      CHECK(path(48, 170) == "dot/lanes");
+      CHECK(path(48, 171) == "dot/materialised");
+      CHECK(path(128, 64) == "dot/lanes");
+      CHECK(path(128, 65) == "dot/materialised");
+      CHECK(path(256, 32) == "dot/lanes");
+    }
+    if (lanes == 8) {
+      CHECK(path(64, 512) == "dot/lanes");
+      CHECK(path(65, 512) == "dot/materialised");
+      CHECK(path(128, 32) == "dot/lanes");
+    }
+    if (lanes == 4) {
+      CHECK(path(48, 512) == "dot/lanes");
+      CHECK(path(49, 512) == "dot/materialised");
+    }
   });
 }
 
