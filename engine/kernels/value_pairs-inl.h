@@ -56,76 +56,61 @@ HWY_INLINE Pairing PairingOf(D d, size_t n) {
   return {groups, n - groups * 3 * lanes >= 2 * lanes ? lanes / 3 * 2 : 0};
 }
 
-// One vector of a block's columns: sums of squares and of sizes, and of the products of pairs.
+template <class V>
+HWY_INLINE void AddTo(V& squares, V& sizes, V a) {
+  squares = hn::MulAdd(a, a, squares);
+  sizes = hn::Add(sizes, hn::Abs(a));
+}
+
+// One vector of a block's columns: sums of squares and of sizes, and of the products of pairs. Two of each side by side,
+// since sums wait for each other.
 template <class D>
-struct ValueSums {
-  using V = hn::Vec<D>;
-  V squares, sizes, added, subtracted;
-
-  HWY_INLINE void take(V a) {
-    squares = hn::MulAdd(a, a, squares);
-    sizes = hn::Add(sizes, hn::Abs(a));
-  }
-  HWY_INLINE void take_pair(V a, V b, bool add) {
-    take(a);
-    take(b);
-    if (add) {
-      added = hn::MulAdd(a, b, added);
-    } else {
-      subtracted = hn::MulAdd(a, b, subtracted);
-    }
-  }
-};
-
-// kVectors vectors side by side, since sums of one wait for each other.
-template <size_t kVectors, class D>
 HWY_INLINE void SumValues(D d, const float* HWY_RESTRICT values, std::ptrdiff_t stride, size_t n,
                           float* HWY_RESTRICT squares, float* HWY_RESTRICT sizes, float* HWY_RESTRICT pair_sums) {
+  using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   const std::ptrdiff_t apart = Offset(lanes, stride);
   const Pairing pairing = PairingOf(d, n);
-  const auto zero = hn::Zero(d);
-  ValueSums<D> s0{zero, zero, zero, zero}, s1 = s0, s2 = s0, s3 = s0;
+  V square0 = hn::Zero(d), square1 = square0, size0 = square0, size1 = square0, added = square0, subtracted = square0;
   const float* HWY_RESTRICT v = values;
-  const auto take_pair = [&](bool add) ATTEND_INLINE_ATTR {
-    const float* HWY_RESTRICT w = v + apart;
-    s0.take_pair(hn::LoadU(d, v), hn::LoadU(d, w), add);
-    if constexpr (kVectors > 1) s1.take_pair(hn::LoadU(d, v + lanes), hn::LoadU(d, w + lanes), add);
-    if constexpr (kVectors > 2) s2.take_pair(hn::LoadU(d, v + 2 * lanes), hn::LoadU(d, w + 2 * lanes), add);
-    if constexpr (kVectors > 3) s3.take_pair(hn::LoadU(d, v + 3 * lanes), hn::LoadU(d, w + 3 * lanes), add);
-  };
-  const auto take = [&](const float* HWY_RESTRICT w) ATTEND_INLINE_ATTR {
-    s0.take(hn::LoadU(d, w));
-    if constexpr (kVectors > 1) s1.take(hn::LoadU(d, w + lanes));
-    if constexpr (kVectors > 2) s2.take(hn::LoadU(d, w + 2 * lanes));
-    if constexpr (kVectors > 3) s3.take(hn::LoadU(d, w + 3 * lanes));
+  const auto take_pair = [&](V& sum) ATTEND_INLINE_ATTR {
+    const V a = hn::LoadU(d, v), b = hn::LoadU(d, v + apart);
+    AddTo(square0, size0, a);
+    AddTo(square1, size1, b);
+    sum = hn::MulAdd(a, b, sum);
   };
   for (size_t group = 0; group < pairing.groups; ++group, v += 2 * apart) {
-    for (size_t i = 0; i < lanes; ++i, v += stride) {
-      take_pair((group * lanes + i) % 2 == 0);
-      take(v + 2 * apart);
+    size_t i = 0;
+    for (; i + 2 <= lanes; i += 2, v += stride) {
+      take_pair(added);
+      AddTo(square0, size0, hn::LoadU(d, v + 2 * apart));
+      v += stride;
+      take_pair(subtracted);
+      AddTo(square1, size1, hn::LoadU(d, v + 2 * apart));
+    }
+    for (; i < lanes; ++i, v += stride) {  // one lane
+      take_pair(group % 2 == 0 ? added : subtracted);
+      AddTo(square0, size0, hn::LoadU(d, v + 2 * apart));
     }
   }
   size_t k = pairing.groups * 3 * lanes;
   if (pairing.last > 0) {
-    for (size_t i = 0; i < pairing.last; ++i, v += stride) take_pair(i % 2 == 0);
+    for (size_t i = 0; i < pairing.last; i += 2, v += stride) {
+      take_pair(added);
+      v += stride;
+      take_pair(subtracted);
+    }
     for (size_t i = pairing.last; i < lanes; ++i, v += stride) {
-      take(v);
-      take(v + apart);
+      AddTo(square0, size0, hn::LoadU(d, v));
+      AddTo(square1, size1, hn::LoadU(d, v + apart));
     }
     v += apart;
     k += 2 * lanes;
   }
-  for (; k < n; ++k, v += stride) take(v);
-  const auto store = [&](const ValueSums<D>& s, size_t at) ATTEND_INLINE_ATTR {
-    hn::Store(s.squares, d, squares + at);
-    hn::Store(s.sizes, d, sizes + at);
-    hn::Store(hn::Sub(s.added, s.subtracted), d, pair_sums + at);
-  };
-  store(s0, 0);
-  if constexpr (kVectors > 1) store(s1, lanes);
-  if constexpr (kVectors > 2) store(s2, 2 * lanes);
-  if constexpr (kVectors > 3) store(s3, 3 * lanes);
+  for (; k < n; ++k, v += stride) AddTo(square0, size0, hn::LoadU(d, v));
+  hn::Store(hn::Add(square0, square1), d, squares);
+  hn::Store(hn::Add(size0, size1), d, sizes);
+  hn::Store(hn::Sub(added, subtracted), d, pair_sums);
 }
 
 template <class D>
@@ -142,8 +127,10 @@ float PairValues(D d, const PairValuesArgs& args) {
     std::int32_t* fit = args.fit + block * panels;
     const float count = static_cast<float>(n);
     const auto sum_panel = [&](size_t panel) {
-      SumValues<kVectorsPerPanel>(d, values + panel * args.panel_stride, args.row_stride, n, squares, sizes,
-                                  pair_sums + panel * width);
+      for (size_t column = 0; column < width; column += hn::Lanes(d)) {
+        SumValues(d, values + panel * args.panel_stride + column, args.row_stride, n, squares + column, sizes + column,
+                  pair_sums + panel * width + column);
+      }
     };
     if (mean_square == 0) {
       float sum = 0;
@@ -169,83 +156,60 @@ float PairValues(D d, const PairValuesArgs& args) {
   return mean_square;
 }
 
-// A row of powers, by lanes: sums of squares, of sizes and of the products of pairs.
-template <class D>
-struct PowerSums {
-  using V = hn::Vec<D>;
-  const float* HWY_RESTRICT row;
-  V squares, sizes, pairs;
-
-  HWY_INLINE V take(D d, size_t k) {
-    const V a = hn::Load(d, row + k);
-    squares = hn::MulAdd(a, a, squares);
-    sizes = hn::Add(sizes, a);
-    return a;
-  }
-  HWY_INLINE void take_group(D d, size_t group) {
-    const size_t lanes = hn::Lanes(d), k = group * 3 * lanes;
-    const V a = take(d, k), b = take(d, k + lanes);
-    pairs = hn::MulAdd(lanes == 1 && group % 2 == 1 ? hn::Neg(a) : a, b, pairs);
-    take(d, k + 2 * lanes);
-  }
-  template <class M>
-  HWY_INLINE void take_last(D d, size_t k, M paired) {
-    const V a = take(d, k), b = take(d, k + hn::Lanes(d));
-    pairs = hn::MulAdd(hn::IfThenElseZero(paired, a), b, pairs);
-  }
-  HWY_INLINE void take_tail(D d, size_t k, size_t n) {
-    const V a = simd::LoadTail(d, row + k, n - k);
-    squares = hn::MulAdd(a, a, squares);
-    sizes = hn::Add(sizes, a);
-  }
-  HWY_INLINE V alternating_pairs(D d) const {
-    (void)d;
-    return hn::OddEven(hn::Neg(pairs), pairs);
-  }
-};
-
 // Four rows side by side: sums of one wait for each other, and those across lanes are made for four.
 template <class D>
 void PairPowers(D d, const PairPowersArgs& args) {
+  using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), n = args.num_keys;
   const Pairing pairing = PairingOf(d, n);
   const auto paired = hn::FirstN(d, pairing.last);
   const float count = static_cast<float>(n);
   const float least = args.mean_square * count * kLeastPowerRatio, most = args.mean_square * count * kMostPowerRatio;
   const float least_spread = kLeastPowerSpread * count;
-  const auto zero = hn::Zero(d);
   HWY_ALIGN float squares[4], sizes[4], pair_sums[4], fits[4];
   for (size_t first = 0; first < args.num_rows; first += 4) {
     const size_t rows = std::min<size_t>(4, args.num_rows - first);
-    const auto start = [&](size_t r) ATTEND_INLINE_ATTR {
-      const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(first + std::min(r, rows - 1));
-      return PowerSums<D>{args.powers + row * args.stride, zero, zero, zero};
+    const auto row = [&](size_t r) { return args.powers + Offset(first + std::min(r, rows - 1), args.stride); };
+    const float *HWY_RESTRICT p0 = row(0), *HWY_RESTRICT p1 = row(1), *HWY_RESTRICT p2 = row(2),
+                              *HWY_RESTRICT p3 = row(3);
+    V squares0 = hn::Zero(d), squares1 = squares0, squares2 = squares0, squares3 = squares0;
+    V sizes0 = squares0, sizes1 = squares0, sizes2 = squares0, sizes3 = squares0;
+    V pairs0 = squares0, pairs1 = squares0, pairs2 = squares0, pairs3 = squares0;
+    const auto each_row = [&](auto&& take) ATTEND_INLINE_ATTR {
+      take(p0, squares0, sizes0, pairs0);
+      take(p1, squares1, sizes1, pairs1);
+      take(p2, squares2, sizes2, pairs2);
+      take(p3, squares3, sizes3, pairs3);
     };
-    PowerSums<D> a = start(0), b = start(1), c = start(2), e = start(3);
-    for (size_t group = 0; group < pairing.groups; ++group) {
-      a.take_group(d, group);
-      b.take_group(d, group);
-      c.take_group(d, group);
-      e.take_group(d, group);
+    size_t k = 0;
+    for (size_t group = 0; group < pairing.groups; ++group, k += 3 * lanes) {
+      const bool subtract = lanes == 1 && group % 2 == 1;
+      each_row([&](const float* HWY_RESTRICT p, V& square, V& size, V& pair) ATTEND_INLINE_ATTR {
+        const V a = hn::Load(d, p + k), b = hn::Load(d, p + k + lanes);
+        AddTo(square, size, a);
+        AddTo(square, size, b);
+        AddTo(square, size, hn::Load(d, p + k + 2 * lanes));
+        pair = hn::MulAdd(subtract ? hn::Neg(a) : a, b, pair);
+      });
     }
-    size_t k = pairing.groups * 3 * lanes;
     if (pairing.last > 0) {
-      a.take_last(d, k, paired);
-      b.take_last(d, k, paired);
-      c.take_last(d, k, paired);
-      e.take_last(d, k, paired);
+      each_row([&](const float* HWY_RESTRICT p, V& square, V& size, V& pair) ATTEND_INLINE_ATTR {
+        const V a = hn::Load(d, p + k), b = hn::Load(d, p + k + lanes);
+        AddTo(square, size, a);
+        AddTo(square, size, b);
+        pair = hn::MulAdd(hn::IfThenElseZero(paired, a), b, pair);
+      });
       k += 2 * lanes;
     }
     for (; k < n; k += lanes) {
-      a.take_tail(d, k, std::min(n, k + lanes));
-      b.take_tail(d, k, std::min(n, k + lanes));
-      c.take_tail(d, k, std::min(n, k + lanes));
-      e.take_tail(d, k, std::min(n, k + lanes));
+      const size_t left = std::min(lanes, n - k);
+      each_row([&](const float* HWY_RESTRICT p, V& square, V& size, V&)
+                   ATTEND_INLINE_ATTR { AddTo(square, size, simd::LoadTail(d, p + k, left)); });
     }
-    simd::StoreSumsOfFour(d, a.squares, b.squares, c.squares, e.squares, squares);
-    simd::StoreSumsOfFour(d, a.sizes, b.sizes, c.sizes, e.sizes, sizes);
-    simd::StoreSumsOfFour(d, a.alternating_pairs(d), b.alternating_pairs(d), c.alternating_pairs(d),
-                          e.alternating_pairs(d), pair_sums);
+    simd::StoreSumsOfFour(d, squares0, squares1, squares2, squares3, squares);
+    simd::StoreSumsOfFour(d, sizes0, sizes1, sizes2, sizes3, sizes);
+    const auto alternate = [&](V pairs) ATTEND_INLINE_ATTR { return hn::OddEven(hn::Neg(pairs), pairs); };
+    simd::StoreSumsOfFour(d, alternate(pairs0), alternate(pairs1), alternate(pairs2), alternate(pairs3), pair_sums);
     // Comparisons fail for NaN.
     const hn::CappedTag<float, 4> four;
     for (size_t r = 0; r < 4; r += hn::Lanes(four)) {
