@@ -2,9 +2,9 @@
 //
 // Scalar step:  c[m][n] += (p[m][k] + v[k + N][n]) (p[m][k + N] + v[k][n]) + p[m][k + 2 N] v[k + 2 N][n]
 // Registers:    as tile_pairs-inl.h: 8 rows times 2 vectors with AVX-512. A tile of 48 rows and 128 keys, GFLOPS on a
-//               peak of 117 (EPYC, Zen 4, AVX3, value_pairs/*): 64 columns 141 to 149, 128 columns 145 to 151, plain
-//               108 and 114; 64 keys 131. Where the keys of the last two vectors that stand alone came behind their
-//               pairs and not among them, 144.
+//               peak of 117 (EPYC, Zen 4, AVX3, value_pairs/*): 64 columns 149 to 151, 128 columns 151, plain 108 and
+//               114; 64 keys 131. Where the keys of the last two vectors that stand alone came behind their pairs and
+//               not among them, 144.
 #if defined(ATTEND_KERNELS_VALUE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_VALUE_PAIRS_INL_H_
 #undef ATTEND_KERNELS_VALUE_PAIRS_INL_H_
@@ -322,26 +322,33 @@ HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumbe
   }
   size_t k = pairing.groups * 3 * lanes;
   if (pairing.last > 0) {
-    // Those that stand alone among the pairs, while there are some, to keep both kinds of units busy.
+    // Those that stand alone among the pairs, to keep both kinds of units busy: first those behind the paired ones of the
+    // first vector, then as many of the second as there are pairs left.
     const size_t pairs = pairing.last, alone = lanes - pairs;
     size_t i = 0;
     for (; i < alone; i += 2) {
       ATTEND_PAIRS_PAIR(ATTEND_PAIRS_ADD)
       ATTEND_PAIRS_TERM(pairs)
-      ATTEND_PAIRS_TERM(lanes + pairs)
       ATTEND_PAIRS_FORWARD(1)
       ATTEND_PAIRS_PAIR(ATTEND_PAIRS_SUBTRACT)
       ATTEND_PAIRS_TERM(pairs)
-      ATTEND_PAIRS_TERM(lanes + pairs)
       ATTEND_PAIRS_FORWARD(1)
     }
+    const size_t behind = lanes + pairs - alone;
     for (; i < pairs; i += 2) {
       ATTEND_PAIRS_PAIR(ATTEND_PAIRS_ADD)
+      ATTEND_PAIRS_TERM(behind)
       ATTEND_PAIRS_FORWARD(1)
       ATTEND_PAIRS_PAIR(ATTEND_PAIRS_SUBTRACT)
+      ATTEND_PAIRS_TERM(behind)
       ATTEND_PAIRS_FORWARD(1)
     }
-    ATTEND_PAIRS_FORWARD(2 * lanes - pairs)
+    const size_t taken = lanes + pairs + (pairs - alone);
+    ATTEND_PAIRS_FORWARD(taken - pairs)
+    for (i = taken; i < 2 * lanes; ++i) {
+      ATTEND_PAIRS_TERM(0)
+      ATTEND_PAIRS_FORWARD(1)
+    }
     k += 2 * lanes;
   }
   for (; k < inner; ++k) {
