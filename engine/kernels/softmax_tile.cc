@@ -26,6 +26,8 @@ void TotalSums(const float* row_sums, std::size_t num_rows, double* totals) {
 
 void Weights(const WeightsArgs& args) { SoftmaxWeights(hn::ScalableTag<float>(), args); }
 
+void Normalise(const NormaliseArgs& args) { NormaliseRows(hn::ScalableTag<float>(), args); }
+
 void FinishRows(const FinishRowsArgs& args) { SoftmaxFinishRows(hn::ScalableTag<float>(), args); }
 
 SoftmaxTileKernels Kernels() {
@@ -34,6 +36,7 @@ SoftmaxTileKernels Kernels() {
   kernels.step = &Step;
   kernels.total_sums = &TotalSums;
   kernels.weights = &Weights;
+  kernels.normalise = &Normalise;
   kernels.finish_rows = &FinishRows;
   return kernels;
 }

@@ -62,12 +62,25 @@ struct WeightsArgs {
   std::ptrdiff_t weights_stride;  // elements, any
 };
 
+// weights[r][j] = p_rj / l_r
+struct NormaliseArgs {
+  const float* powers;           // p of whole rows, as step left them: row r at powers + r * powers_stride
+  std::ptrdiff_t powers_stride;  // elements, a multiple of the lanes; rows are aligned to a vector
+  std::size_t num_rows;          // the rest as of WeightsArgs
+  std::size_t num_columns;
+  const std::int32_t* lens;
+  const double* row_sum;
+  float* weights;
+  std::ptrdiff_t weights_stride;
+};
+
 struct SoftmaxTileKernels {
   std::size_t sums_stride;  // floats of row_sums per row: two vectors
   void (*step)(const SoftmaxTileArgs&);
   // l of each row. 2^m l is what the weights 2^(scale s) of all keys add up to.
   void (*total_sums)(const float* row_sums, std::size_t num_rows, double* totals);
   void (*weights)(const WeightsArgs&);
+  void (*normalise)(const NormaliseArgs&);
   void (*finish_rows)(const FinishRowsArgs&);
 };
 

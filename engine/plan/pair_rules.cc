@@ -47,7 +47,7 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
 bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   const double keys = to_double(plan.shape.num_keys), size = to_double(plan.head_value_size);
   // Blocks of values are blocks of tiles.
-  const bool fits = plan.pooling == Pooling::kFused && plan.chunk_keys == 0 && size > 0 && keys > 0 &&
+  const bool fits = !plan.reads_rows() && plan.chunk_keys == 0 && size > 0 && keys > 0 &&
                     (plan.tile_keys % kernels::kInnerBlock == 0 || plan.tile_keys == plan.span_keys);
   if (!fits || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;

@@ -10,7 +10,7 @@ namespace attend::detail {
 
 // Whether tiles that keep all keys of a head together score by pairs, on such a CPU. Known before the path is.
 bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu);
-// The same of pooling, in tiles that are fused. Known once they are chosen.
+// The same of pooling. Known once tiles are chosen.
 bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu);
 
 // Once tiles are chosen.

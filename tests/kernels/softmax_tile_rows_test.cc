@@ -1,4 +1,4 @@
-// What the online softmax leaves for whole rows, on every target: weights of a second pass, and o / l.
+// What the online softmax leaves for whole rows, on every target: weights, of a second pass or of powers, and o / l.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -102,6 +102,46 @@ TEST_CASE("softmax_tile weights: p / l of a second pass, into rows of any size t
           INFO(columns, " columns, scale ", scale.given);
           CHECK(wrong == 0);
         }
+      }
+    }
+  });
+}
+
+TEST_CASE("softmax_tile normalise: p / l into rows of any size that end at a guard page, 0 beyond their length") {
+  for_each_target([](const Target& target) {
+    const SoftmaxTileKernels kernels = kernels::softmax_tile_kernels(target.id());
+    Random random(5);
+    constexpr std::size_t kRows = 5, kStride = 192;
+    const auto powers = hwy::AllocateAligned<float>(kRows * kStride);
+    for (std::size_t columns = 0; columns <= 140; ++columns) {
+      const auto n = static_cast<std::int32_t>(columns);
+      const std::int32_t lens[kRows] = {n, n / 2, 0, n, n};
+      const double l[kRows] = {3.0, 0.7, 1.0, 0.0, kNaN};
+      for (std::size_t i = 0; i < kRows * kStride; ++i) powers[i] = random.uniform(0, 5);
+      for (const Guard guard : {Guard::kEnd, Guard::kBegin}) {
+        const std::size_t stride = columns + 3;
+        GuardedArray<float> weights((kRows - 1) * stride + columns, guard);
+        std::fill(weights.begin(), weights.end(), -77.0f);
+        kernels.normalise({.powers = powers.get(),
+                           .powers_stride = kStride,
+                           .num_rows = kRows,
+                           .num_columns = columns,
+                           .lens = lens,
+                           .row_sum = l,
+                           .weights = weights.data(),
+                           .weights_stride = static_cast<std::ptrdiff_t>(stride)});
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < weights.size(); ++i) {
+          const std::size_t r = i / stride, j = i % stride;
+          const double truth = static_cast<double>(powers[r * kStride + j]) / l[r];
+          const bool right = j >= columns                                       ? weights[i] == -77.0f
+                             : j >= static_cast<std::size_t>(lens[r]) || r == 3 ? weights[i] == 0.0f
+                             : r == 4                                           ? std::isnan(weights[i])
+                                      : std::abs(weights[i] - truth) <= 1.3e-7 * truth;
+          wrong += right ? 0u : 1u;
+        }
+        INFO(columns, " columns");
+        CHECK(wrong == 0);
       }
     }
   });

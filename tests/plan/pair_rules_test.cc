@@ -145,7 +145,8 @@ TEST_CASE("pair rules: pooling wherever blocks of values are blocks of tiles, wh
     CHECK(always({.tile_keys = 512}));
     CHECK(!always({.tile_keys = 192}));
     CHECK(!always({.tile_keys = 64}));
-    CHECK(!always({.pooling = detail::Pooling::kMaterialised}));
+    CHECK(always({.pooling = detail::Pooling::kMaterialised}));
+    CHECK(!always({.pooling = detail::Pooling::kDecode}));
     CHECK(!always({.pooling = detail::Pooling::kLanes}));
     CHECK(!always({.chunk_keys = 1024}));
     CHECK(!always({.keys = 0}));
