@@ -14,6 +14,8 @@
 #include <cstring>
 
 #include "engine/kernels/pairs.h"
+#include "engine/kernels/panel-inl.h"
+#include "engine/kernels/tile_product.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 
@@ -64,6 +66,15 @@ namespace kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
+
+// Rows and vectors of a step of scores or pooling. 8 times 2 are 16 sums + 4 of W + 2 of x + 4 of x + w, of 32 with
+// AVX-512; 3 rows where there are 16.
+static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 3;
+static constexpr size_t kMostPairedVectors = 2;
+static_assert(kVectorsPerPanel % kMostPairedVectors == 0);
+// As many per row and panel as the tile product prefetches.
+static constexpr size_t kPrefetchRowsPerPairedStep =
+    hwy::DivCeil(kPrefetchRowsPerStep * kPairedRowsPerStep, kRowsPerStep* kVectorsPerPanel / kMostPairedVectors);
 
 HWY_INLINE std::int32_t BitsOf(float x) {
   std::int32_t bits;

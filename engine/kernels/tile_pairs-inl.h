@@ -31,13 +31,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 3;
-static constexpr size_t kMostPairedVectors = 2;
-static_assert(kVectorsPerPanel % kMostPairedVectors == 0);
-// As many per row and panel as the tile product prefetches.
-static constexpr size_t kPrefetchRowsPerPairedStep =
-    hwy::DivCeil(kPrefetchRowsPerStep * kPairedRowsPerStep, kRowsPerStep* kVectorsPerPanel / kMostPairedVectors);
-
 // A vector of keys of a panel, keys in the lanes: their sums of squares and sizes, and of the products of pairs.
 template <class D>
 HWY_INLINE void SumKeys(D d, const float* HWY_RESTRICT panel, size_t size, float* HWY_RESTRICT squares,

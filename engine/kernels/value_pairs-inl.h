@@ -33,12 +33,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-static constexpr size_t kPooledRowsPerStep = kVectorsPerPanel > 2 ? 8 : 3;
-static constexpr size_t kMostPooledVectors = 2;
-static_assert(kVectorsPerPanel % kMostPooledVectors == 0);
-static constexpr size_t kPrefetchRowsPerPooledStep =
-    hwy::DivCeil(kPrefetchRowsPerStep * kPooledRowsPerStep, kRowsPerStep* kVectorsPerPanel / kMostPooledVectors);
-
 HWY_INLINE std::ptrdiff_t Offset(size_t rows, std::ptrdiff_t stride) {
   return static_cast<std::ptrdiff_t>(rows) * stride;
 }
@@ -259,7 +253,7 @@ HWY_INLINE void StorePooledRow(D d, const PooledValues& values, size_t row, V c0
 // kRows rows of powers times kVectors vectors of values, over the whole block.
 template <bool kPairs, size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumber* HWY_RESTRICT rows, size_t inner) {
-  static_assert(kRows <= 9 && kVectors <= kMostPooledVectors);
+  static_assert(kRows <= 9 && kVectors <= kMostPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   const std::ptrdiff_t stride = values.stride;
@@ -384,7 +378,7 @@ HWY_INLINE void PoolRows(D d, const ValuePairsArgs& args, size_t panel, size_t f
                          size_t count, const std::int32_t* inner_lens) {
   const TileProductArgs& product = args.product;
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
-  for (size_t n = 0; n < width && panel * width + n < product.num_columns; n += kMostPooledVectors * lanes) {
+  for (size_t n = 0; n < width && panel * width + n < product.num_columns; n += kMostPairedVectors * lanes) {
     const size_t column = panel * width + n;
     const PooledValues values{.values = product.b + panel * product.b_panel_stride + n,
                               .stride = product.b_row_stride,
@@ -395,9 +389,9 @@ HWY_INLINE void PoolRows(D d, const ValuePairsArgs& args, size_t panel, size_t f
                               .sums_stride = product.c_stride,
                               .paired = args.paired + first,
                               .add = product.accumulate};
-    for (size_t i = 0; i < count; i += kPooledRowsPerStep) {
-      const size_t in_step = std::min(kPooledRowsPerStep, count - i);
-      if (product.ahead != nullptr) product.ahead->fetch(kPrefetchRowsPerPooledStep);
+    for (size_t i = 0; i < count; i += kPairedRowsPerStep) {
+      const size_t in_step = std::min(kPairedRowsPerStep, count - i);
+      if (product.ahead != nullptr) product.ahead->fetch(kPrefetchRowsPerPairedStep);
       size_t inner = product.inner;
       if (!kPairs && inner_lens != nullptr) {
         inner = 0;
@@ -406,7 +400,7 @@ HWY_INLINE void PoolRows(D d, const ValuePairsArgs& args, size_t panel, size_t f
         }
         if (inner == 0 && product.accumulate) continue;
       }
-      PooledAnyRows<kPairs, kPooledRowsPerStep>(d, values, rows + i, in_step, product.num_columns - column, inner);
+      PooledAnyRows<kPairs, kPairedRowsPerStep>(d, values, rows + i, in_step, product.num_columns - column, inner);
     }
   }
 }
