@@ -27,7 +27,7 @@
 
 namespace attend::kernels {
 
-// Of a row of powers: the least spread (pairs.h), which in 128 one key with all the weight has not, but any two have,
+// Of a row of powers: the least spread (pairs.h), which in 128 one key with all the weight has not, but two alike have,
 // and its mean square over that of the values.
 inline constexpr float kLeastPowerSpread = 0.01f, kLeastPowerRatio = 1.0f / 256, kMostPowerRatio = 256;
 
