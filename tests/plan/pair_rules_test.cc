@@ -17,12 +17,14 @@ constexpr Cpu kAddsBeside{.is_amd = true, .adds_beside_products = true};
 constexpr Cpu kOther{.is_amd = true};
 
 struct Problem {
-  std::int64_t queries = 64, keys = 512, size = 64, num_heads = 1, num_kv_heads = 1;
+  std::int64_t queries = 64, keys = 512, size = 64, values = 64, num_heads = 1, num_kv_heads = 1;
   Pairs pairs = Pairs::kWhereFaster;
   detail::Score score = detail::Score::kDot;
+  detail::Pooling pooling = detail::Pooling::kFused;
+  std::size_t tile_keys = 128, chunk_keys = 0;
 };
 
-bool by_pairs(const Target& target, const Problem& problem, const Cpu& cpu = kAddsBeside) {
+detail::PlanImpl plan_of(const Target& target, const Problem& problem) {
   const auto layer = std::make_shared<detail::LayerImpl>();
   layer->score = problem.score;
   detail::PlanImpl plan;
@@ -32,8 +34,20 @@ bool by_pairs(const Target& target, const Problem& problem, const Cpu& cpu = kAd
   plan.num_heads = problem.num_heads;
   plan.num_kv_heads = problem.num_kv_heads;
   plan.score_size = problem.size;
+  plan.head_value_size = problem.values;
   plan.options.pairs = problem.pairs;
-  return detail::tiles_score_by_pairs(plan, cpu);
+  plan.pooling = problem.pooling;
+  plan.tile_keys = problem.tile_keys;
+  plan.chunk_keys = problem.chunk_keys;
+  plan.span_keys = 512;
+  return plan;
+}
+
+bool by_pairs(const Target& target, const Problem& problem, const Cpu& cpu = kAddsBeside) {
+  return detail::tiles_score_by_pairs(plan_of(target, problem), cpu);
+}
+bool pools(const Target& target, const Problem& problem, const Cpu& cpu = kAddsBeside) {
+  return detail::tiles_pool_by_pairs(plan_of(target, problem), cpu);
 }
 
 }  // namespace
@@ -72,37 +86,6 @@ TEST_CASE("pair rules: wherever they can be where they are asked for") {
   });
 }
 
-namespace {
-
-struct PoolingProblem {
-  std::int64_t queries = 64, keys = 512, values = 64, size = 64, group = 1;
-  Pairs pairs = Pairs::kWhereFaster;
-  detail::Score score = detail::Score::kDot;
-  detail::Pooling pooling = detail::Pooling::kFused;
-  std::size_t tile_keys = 128, chunk_keys = 0;
-};
-
-bool pools(const Target& target, const PoolingProblem& problem, const Cpu& cpu = kAddsBeside) {
-  const auto layer = std::make_shared<detail::LayerImpl>();
-  layer->score = problem.score;
-  detail::PlanImpl plan;
-  plan.layer = layer;
-  plan.kernels = &kernels::kernel_set(target.id());
-  plan.shape = {.num_queries = problem.queries, .num_keys = problem.keys};
-  plan.num_heads = problem.group;
-  plan.num_kv_heads = 1;
-  plan.score_size = problem.size;
-  plan.head_value_size = problem.values;
-  plan.options.pairs = problem.pairs;
-  plan.pooling = problem.pooling;
-  plan.tile_keys = problem.tile_keys;
-  plan.chunk_keys = problem.chunk_keys;
-  plan.span_keys = 512;
-  return detail::tiles_pool_by_pairs(plan, cpu);
-}
-
-}  // namespace
-
 TEST_CASE("pair rules: pooling on CPUs that add beside multiplying, with the registers, from where it wins") {
   for_each_target([](const Target& target) {
     const bool here = target.name().starts_with("AVX3");
@@ -114,7 +97,7 @@ TEST_CASE("pair rules: pooling on CPUs that add beside multiplying, with the reg
     // Rows that share a key-value head, and terms of a column.
     CHECK(pools(target, {.queries = 48}) == here);
     CHECK(!pools(target, {.queries = 47}));
-    CHECK(pools(target, {.queries = 12, .group = 4}) == here);
+    CHECK(pools(target, {.queries = 12, .num_heads = 4}) == here);
     CHECK(pools(target, {.keys = 96}) == here);
     CHECK(!pools(target, {.keys = 95}));
     CHECK(pools(target, {.keys = 48, .values = 128}) == here);
@@ -125,7 +108,7 @@ TEST_CASE("pair rules: pooling on CPUs that add beside multiplying, with the reg
     CHECK(!pools(target, {.queries = 512, .values = 31}));
     // Additive scores.
     const auto additive = [](std::int64_t queries, std::int64_t values) {
-      return PoolingProblem{.queries = queries, .values = values, .size = 128, .score = detail::Score::kAdditive};
+      return Problem{.queries = queries, .size = 128, .values = values, .score = detail::Score::kAdditive};
     };
     CHECK(pools(target, additive(128, 256)) == here);
     CHECK(!pools(target, additive(127, 256)));
@@ -135,7 +118,7 @@ TEST_CASE("pair rules: pooling on CPUs that add beside multiplying, with the reg
 
 TEST_CASE("pair rules: pooling wherever blocks of values are blocks of tiles, where it is asked for") {
   for_each_target([](const Target& target) {
-    const auto always = [&](PoolingProblem problem) {
+    const auto always = [&](Problem problem) {
       problem.pairs = Pairs::kAlways;
       return pools(target, problem, kOther);
     };
