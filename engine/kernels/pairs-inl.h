@@ -67,8 +67,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Rows and vectors of a step of scores or pooling. 8 times 2 are 16 sums + 4 of W + 2 of x + 4 of x + w, of 32 with
-// AVX-512; 3 rows where there are 16.
+// Rows and vectors of a step of scores or pooling; tile_pairs-inl.h counts registers.
 static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 3;
 static constexpr size_t kMostPairedVectors = 2;
 static_assert(kVectorsPerPanel % kMostPairedVectors == 0);

@@ -125,7 +125,8 @@ HWY_INLINE __m256 RootOfTwo(__m256i j) { return _mm256_permutevar8x32_ps(_mm256_
 // common.
 //
 // Losers, softmax_tile_step with scale 1, on EPYC (Zen 4), where multiplications and comparisons share two of four
-// units, additions take the others, and a step is bound by both: AVX3 takes 2.76 us for n512 and 0.77 for n128.
+// units, additions take the others, and a step is bound by both: AVX3 takes 2.76 us for n512 and 0.77 for n128 (no
+// scores were copied in then).
 // - r = x - floor(x) by vreduceps, degree 5, 2^n by vscalefps: 3.54, 0.91, and 2.82 ULP.
 // - sixteen roots in one register, degree 3: 3.05, 0.84.
 // - (2^(n + j/32) r) p rather than 2^(n + j/32) (r p), for the shorter chain: 2.81, 0.78; and subnormal products.
