@@ -1,8 +1,8 @@
 // y = W x + b by pairs of terms (pairs.h), for CPUs that can add beside multiplying.
 //
-// Sums of Gaussian, positive or constant numbers are wrong by at most a third more than chains of multiply-adds, some by
-// less (tests/kernels/linear_pairs_test.cc). Rows of x in which few elements hold the norm (kLeastSpread), rows of zeros
-// and rows that are not finite go the plain way, each by itself. W is looked at where it is packed
+// Sums of Gaussian, positive or constant numbers are wrong by at most a third more than chains of multiply-adds, some
+// by less (tests/kernels/linear_pairs_test.cc). Rows of x in which few elements hold the norm (kLeastSpread), rows of
+// zeros and rows that are not finite go the plain way, each by itself. W is looked at where it is packed
 // (matmul/packed_rows.cc).
 //
 // bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 165 and
@@ -37,7 +37,7 @@ namespace simd = attend::HWY_NAMESPACE;
 #if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
 static constexpr size_t kPairRows = 9, kPairVectors = 2;
 #else
-static constexpr size_t kPairRows = 3, kPairVectors = 2;
+static constexpr size_t kPairRows = 4, kPairVectors = 2;
 #endif
 // Terms that weights are prefetched.
 static constexpr size_t kPairedTermsAhead = 12;

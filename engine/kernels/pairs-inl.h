@@ -68,7 +68,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
 // Rows and vectors of a step of scores or pooling; tile_pairs-inl.h counts registers.
-static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 3;
+static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 4;
 static constexpr size_t kMostPairedVectors = 2;
 static_assert(kVectorsPerPanel % kMostPairedVectors == 0);
 // As many per row and panel as the tile product prefetches.

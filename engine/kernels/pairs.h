@@ -25,8 +25,8 @@
 
 namespace attend::kernels {
 
-// Of n terms of a projection or a score: terms 3 j and 3 j + 1 are paired, term 3 j + 2 stands alone, and so do the last ones. An even number, since
-// half of the pairs are subtracted: those of odd j.
+// Of n terms of a projection or a score: terms 3 j and 3 j + 1 are paired, term 3 j + 2 stands alone, and so do the
+// last ones. An even number, since half of the pairs are subtracted: those of odd j.
 inline constexpr std::size_t num_pairs(std::size_t n) { return n / 6 * 2; }
 
 // Of x and of w: the least sum |x| ^ 2 / (n sum x ^ 2). Numbers of one size come to 1, Gaussian ones to 0.64, what a

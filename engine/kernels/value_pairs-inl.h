@@ -56,8 +56,8 @@ HWY_INLINE void AddTo(V& squares, V& sizes, V a) {
   sizes = hn::Add(sizes, hn::Abs(a));
 }
 
-// One vector of a block's columns: sums of squares and of sizes, and of the products of pairs. Two of each side by side,
-// since sums wait for each other.
+// One vector of a block's columns: sums of squares and of sizes, and of the products of pairs. Two of each side by
+// side, since sums wait for each other.
 template <class D>
 HWY_INLINE void SumValues(D d, const float* HWY_RESTRICT values, std::ptrdiff_t stride, size_t n,
                           float* HWY_RESTRICT squares, float* HWY_RESTRICT sizes, float* HWY_RESTRICT pair_sums) {
@@ -316,8 +316,8 @@ HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumbe
   }
   size_t k = pairing.groups * 3 * lanes;
   if (pairing.last > 0) {
-    // Those that stand alone among the pairs, to keep both kinds of units busy: first those behind the paired ones of the
-    // first vector, then as many of the second as there are pairs left.
+    // Those that stand alone among the pairs, to keep both kinds of units busy: first those behind the paired ones of
+    // the first vector, then as many of the second as there are pairs left.
     const size_t pairs = pairing.last, alone = lanes - pairs;
     size_t i = 0;
     for (; i < alone; i += 2) {
