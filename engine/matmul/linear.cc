@@ -21,7 +21,7 @@ Choice held_to(Products asked) { return {asked, "", asked == Products::kLinearPa
 // Zen 4 and later: additions cost nothing beside multiplications, and three terms take the time of two
 // (kernels/linear_pairs-inl.h), which no other product can match there.
 bool go_by_pairs(TensorView<const float> W) {
-  return this_cpu().adds_beside_products && PackedRows::are_fit_for_pairs(W);
+  return this_cpu().adds_beside_products() && PackedRows::are_fit_for_pairs(W);
 }
 
 constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multiplying)", Pairs::kWhereFaster};

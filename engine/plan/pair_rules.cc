@@ -40,7 +40,7 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   if (!fits || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
   const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
-  return cpu.adds_beside_products && plan.kernels->tile_pairs.has_registers_for_pairs && rows >= kLeastRows &&
+  return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs && rows >= kLeastRows &&
          size >= kLeastSize && size * keys >= kLeastTerms;
 }
 
@@ -51,7 +51,7 @@ bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
                     (plan.tile_keys % kernels::kInnerBlock == 0 || plan.tile_keys == plan.span_keys);
   if (!fits || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
-  if (!cpu.adds_beside_products || !plan.kernels->value_pairs.has_registers_for_pairs) return false;
+  if (!cpu.adds_beside_products() || !plan.kernels->value_pairs.has_registers_for_pairs) return false;
   const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
   if (plan.layer->score == Score::kAdditive) {
     return rows >= kAdditiveRows && size >= kValuesPerHidden * to_double(plan.score_size);

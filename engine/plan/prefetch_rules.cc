@@ -58,7 +58,7 @@ LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& k
 // _n128_turns, _n1024 and _n1024_turns: into L2 22 and 47, 175 and 368; three times 23 and 44, 192 and 307; once and
 // then into L1 21 and 39, 169 and 309; straight into L1 20 and 65, 151 and 504. Runs over more than 3/4 of L3, most of
 // which comes from memory: three times into L2 (PrefetchLater in kernels/few_rows-inl.h). Vectors of less than a line
-// prefetch each line several times anyway. Older CPUs of AMD are not measured.
+// prefetch each line several times anyway. On Zen 3 all ways are within the noise of its memory (few_rows/decode_*).
 //
 // Cascade Lake wants keys once more, 4 rows ahead, where 32 registers leave time for it: worth an eighth on AVX3, while
 // AVX2 lost 10 to 20 % (dot/b1_h32_kv8_m1_n4096_d128). On Zen 4 it brought nothing.
@@ -84,13 +84,16 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
 // 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
 // too, into L2, if rows have lengths, where its prefetchers lose their way, and vectors are whole lines: _lens 1.14 ->
 // 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25,
-// and so will those whose lengths are all full. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all,
-// with _breaks, _lines and _lines_l2.
+// and so will those whose lengths are all full. Zen 3 wants all there: AVX2 2.13 ms, by breaks 3.19, by lines 2.14,
+// into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB it takes as long
+// with either. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks, _lines and
+// _lines_l2.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
   using kernels::SoftmaxPrefetch;
   if (!cpu.is_amd) return SoftmaxPrefetch::kAll;
   if (bytes < cpu.least_far_bytes()) return SoftmaxPrefetch::kBreaks;
+  if (!cpu.has_avx512) return SoftmaxPrefetch::kAll;
   if (has_roomy_l1(cpu)) return SoftmaxPrefetch::kLines;
   return has_lens && kernels.whole_lines ? SoftmaxPrefetch::kLinesIntoL2 : SoftmaxPrefetch::kBreaks;
 }

@@ -115,9 +115,9 @@ TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
     if (line.find(" avx512f ") != std::string::npos) avx512 = true;
   }
   CHECK(this_cpu().is_amd == listed);
-  CHECK(this_cpu().adds_beside_products == (listed && avx512));
+  CHECK(this_cpu().adds_beside_products() == (listed && avx512));
 #else
-  CHECK(!this_cpu().adds_beside_products);
+  CHECK(!this_cpu().adds_beside_products());
   CHECK(!this_cpu().is_amd);  // an emulator may list the CPU that it runs on
 #endif
 }

@@ -182,7 +182,7 @@ TEST_CASE("linear: runs on an optimised implementation, chosen by the size of th
     INFO(size.out, " x ", size.in, ": ", chosen);
     CHECK(chosen.find("ref:") == std::string::npos);
     const bool large = size.out * size.in * 4 > 3 << 18;
-    if (fit && this_cpu().adds_beside_products) {
+    if (fit && this_cpu().adds_beside_products()) {
       CHECK(chosen.starts_with("own kernel"));
       CHECK(chosen.find("on AVX3 by pairs of terms (this CPU adds beside multiplying)") != chosen.npos);
       continue;

@@ -13,7 +13,7 @@
 namespace attend::tests {
 namespace {
 
-constexpr Cpu kAddsBeside{.is_amd = true, .adds_beside_products = true};
+constexpr Cpu kAddsBeside{.is_amd = true, .has_avx512 = true};
 constexpr Cpu kOther{.is_amd = true};
 
 struct Problem {

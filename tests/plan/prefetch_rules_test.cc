@@ -29,8 +29,9 @@ using kernels::SoftmaxPrefetch;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr Cpu kIntel{.is_amd = false, .l1_bytes = 48u << 10, .l3_bytes = 36 * kMiB};
 constexpr Cpu kUnknown{};
-constexpr Cpu kZen4{.is_amd = true, .l1_bytes = 32u << 10, .l3_bytes = 32 * kMiB};
-constexpr Cpu kZen5{.is_amd = true, .l1_bytes = 48u << 10, .l3_bytes = 32 * kMiB};
+constexpr Cpu kZen3{.is_amd = true, .l1_bytes = 32u << 10, .l3_bytes = 32 * kMiB};
+constexpr Cpu kZen4{.is_amd = true, .has_avx512 = true, .l1_bytes = 32u << 10, .l3_bytes = 32 * kMiB};
+constexpr Cpu kZen5{.is_amd = true, .has_avx512 = true, .l1_bytes = 48u << 10, .l3_bytes = 32 * kMiB};
 
 // whole_lines: AVX3's kernels, or else AVX2's.
 DecodePrefetch decode_on(const Cpu& cpu, bool whole_lines) {
@@ -50,6 +51,7 @@ TEST_CASE("prefetch: a decoder's rows from near and from far") {
       {"Intel", kIntel, true, PrefetchInto::kL2KeysThenL1, PrefetchInto::kL2KeysThenL1},
       {"Intel, AVX2", kIntel, false, PrefetchInto::kL2, PrefetchInto::kL2},
       {"not known", kUnknown, true, PrefetchInto::kL2KeysThenL1, PrefetchInto::kL2KeysThenL1},
+      {"Zen 3", kZen3, false, PrefetchInto::kL2, PrefetchInto::kL2},
       {"Zen 4", kZen4, true, PrefetchInto::kL2ThenL1, PrefetchInto::kL2Thrice},
       {"Zen 4, AVX2", kZen4, false, PrefetchInto::kL2, PrefetchInto::kL2},
       {"Zen 5", kZen5, true, PrefetchInto::kL1, PrefetchInto::kL1Twice},
@@ -84,7 +86,8 @@ TEST_CASE("prefetch: lanes, where the kernels heed it, from a fair share of L3 o
       {"Intel, AVX3", kIntel, true, true, false}, {"Intel, AVX2", kIntel, false, false, false},
       {"not known", kUnknown, true, true, false}, {"not known, AVX2", kUnknown, false, false, false},
       {"Zen 4, AVX3", kZen4, true, true, true},   {"Zen 4, AVX2", kZen4, false, true, false},
-      {"Zen 5, AVX3", kZen5, true, true, true},   {"Zen 5, AVX2", kZen5, false, true, false},
+      {"Zen 3", kZen3, false, true, false},       {"Zen 5, AVX3", kZen5, true, true, true},
+      {"Zen 5, AVX2", kZen5, false, true, false},
   };
   for (const auto& c : kCases) {
     CAPTURE(c.name);
@@ -133,6 +136,8 @@ TEST_CASE("prefetch: softmax by maker, bytes, lengths and lines") {
       CHECK(rule(kUnknown, whole, 32 * kMiB, lens) == SoftmaxPrefetch::kAll);
       CHECK(rule(kZen4, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kBreaks);
       CHECK(rule(kZen5, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kBreaks);
+      CHECK(rule(kZen3, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kBreaks);
+      CHECK(rule(kZen3, whole, 8 * kMiB, lens) == SoftmaxPrefetch::kAll);
       CHECK(rule(kZen4, whole, 8 * kMiB, lens) ==
             (whole && lens ? SoftmaxPrefetch::kLinesIntoL2 : SoftmaxPrefetch::kBreaks));
       CHECK(rule(kZen5, whole, 8 * kMiB, lens) == SoftmaxPrefetch::kLines);
