@@ -102,10 +102,8 @@ std::size_t Cpu::least_far_bytes() const {
 
 const Cpu& this_cpu() {
   // Kept: a virtual machine may trap the question for the maker.
-  static const Cpu cpu{.is_amd = is_amd_cpu(),
-                       .has_avx512 = has_avx512(),
-                       .l1_bytes = cache_bytes(1),
-                       .l3_bytes = cache_bytes(3)};
+  static const Cpu cpu{
+      .is_amd = is_amd_cpu(), .has_avx512 = has_avx512(), .l1_bytes = cache_bytes(1), .l3_bytes = cache_bytes(3)};
   return cpu;
 }
 
