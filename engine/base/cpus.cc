@@ -54,8 +54,7 @@ bool is_amd_cpu() {
 
 bool has_avx512() {
 #if defined(__x86_64__) || defined(__i386__)
-  unsigned int a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX512F) != 0;
+  return __builtin_cpu_supports("avx512f") != 0;  // the system must keep its registers, too
 #else
   return false;
 #endif

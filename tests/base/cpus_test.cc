@@ -106,7 +106,7 @@ TEST_CASE("cpus: this CPU has this machine's caches") {
   CHECK(this_cpu().l3_bytes == cache_bytes(3));
 }
 
-TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
+TEST_CASE("cpus: AMD's, and those with AVX-512, are those that the system lists as such") {
 #if defined(__x86_64__) || defined(__i386__)
   std::ifstream cpuinfo("/proc/cpuinfo");
   bool listed = false, avx512 = false;
@@ -115,11 +115,17 @@ TEST_CASE("cpus: AMD's are those that the system lists as AMD's") {
     if (line.find(" avx512f ") != std::string::npos) avx512 = true;
   }
   CHECK(this_cpu().is_amd == listed);
-  CHECK(this_cpu().adds_beside_products() == (listed && avx512));
+  CHECK(this_cpu().has_avx512 == avx512);
 #else
-  CHECK(!this_cpu().adds_beside_products());
+  CHECK(!this_cpu().has_avx512);
   CHECK(!this_cpu().is_amd);  // an emulator may list the CPU that it runs on
 #endif
+}
+
+TEST_CASE("cpus: AMD's with AVX-512 add beside multiplying, neither alone does") {
+  CHECK(Cpu{.is_amd = true, .has_avx512 = true}.adds_beside_products());
+  CHECK_FALSE(Cpu{.is_amd = true}.adds_beside_products());
+  CHECK_FALSE(Cpu{.has_avx512 = true}.adds_beside_products());
 }
 
 }  // namespace
