@@ -8,7 +8,8 @@
 // bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 165 and
 // 111, by 256 rows 163 and 114, by 1024 rows 153 and 112; 256 x 256 by 512 rows 154 and 112.
 //
-// Registers:    kPairRows rows times kPairVectors vectors. AVX-512: 9 x 2 accumulators + 4 of W + 2 of x + 4 sums.
+// Registers:    kPairRows rows times kPairVectors vectors. AVX-512: 9 x 2 accumulators + 4 of W + 2 of x + 4 sums. Of
+//               16: tile_pairs-inl.h.
 #if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_

@@ -4,10 +4,11 @@
 // Registers:    8 rows times 2 vectors: 16 sums + 4 of W + 2 of x + 4 of x + w, of 32 with AVX-512. A tile of 48 rows,
 //               of which 9 would leave 3, and 128 keys, GFLOPS on a peak of 117 (EPYC, Zen 4, AVX3, tile_pairs/*): of
 //               size 64 by 4 rows 145 to 151, by 6 152, by 8 155, plain 114; of 128 150 to 154, 157, 163 and 116.
-//               Where there are 16, 4 rows take all of them: 8 sums + 4 + 2 + 2. Broadcasts are shared by two vectors
-//               only, and the sums of a step follow each other closely, so that this pays nowhere yet. EPYC (Zen 3),
-//               AVX2, plain products' time by that of pairs, the least of 60 runs: scores of size 64 1.03, of 128 1.08,
-//               pooling 1.00, projections 0.95, before anything is looked at; beside a busy sibling of the core 0.85.
+//               Where there are 16, 4 rows take all of them: 8 sums + 4 + 2 + 2. Three terms are then 18 loads beside
+//               16 additions and 16 multiply-adds, plainly 24 of these. EPYC (Zen 3), AVX2, plain products' time by
+//               that of pairs, before anything is looked at, the least of 60 runs and, where a virtual machine's
+//               neighbours were busy, medians: scores of size 64 1.03 and 0.87, of 128 1.08 and 0.93, pooling 1.00 and
+//               0.83, projections 0.95 and 0.91. So pairs are for tests there (has_registers_for_pairs).
 #if defined(ATTEND_KERNELS_TILE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_TILE_PAIRS_INL_H_
 #undef ATTEND_KERNELS_TILE_PAIRS_INL_H_

@@ -44,8 +44,9 @@ const char* text_of(kernels::PrefetchInto into) {
 // instead of 3.7 for heads that are in the core's own cache. With 16 registers a term is half as many sums and
 // prefetching twice its part: dot/b4_h8_m16_n1024_d64 took 1.3 times as long by it on AVX2, 1.1 on SSE4 of Cascade
 // Lake. On Zen 4, where values are then kept as well, 1.58 instead of 2.82 and 4.69 instead of 5.72 ms;
-// dot/b64_h8_m32_n32_d64 1.87 instead of 2.72 and 5.11 instead of 6.22. Two lines: LaneRows in
-// kernels/lane_product-inl.h. Zen 5 is not measured with either.
+// dot/b64_h8_m32_n32_d64 1.87 instead of 2.72 and 5.11 instead of 6.22. On Zen 3, AVX2, query_lanes/q16_n1024_d64_l3
+// 3.97, _ahead 3.42 ms; q32_n32_d64_l3 3.72, _ahead 3.42. Two lines: LaneRows in kernels/lane_product-inl.h. Zen 5 is
+// not measured with either.
 LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
   return {.least_far_bytes = cpu.least_far_bytes(),
           .prefetches = kernels.prefetches && (kernels.has_32_registers || cpu.is_amd),
@@ -84,10 +85,10 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
 // 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
 // too, into L2, if rows have lengths, where its prefetchers lose their way, and vectors are whole lines: _lens 1.14 ->
 // 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25,
-// and so will those whose lengths are all full. Zen 3 wants all there: AVX2 2.13 ms, by breaks 3.19, by lines 2.14,
-// into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB it takes as long
-// with either. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks, _lines and
-// _lines_l2.
+// and so will those whose lengths are all full. Zen 3 wants all there, and what came before it, not measured, gets the
+// same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks
+// 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long with either, to within 3 %. Another machine:
+// masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks, _lines and _lines_l2.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
   using kernels::SoftmaxPrefetch;
