@@ -1,6 +1,9 @@
 #include "engine/base/cpus.h"
 
 #include <sched.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,6 +63,21 @@ bool has_avx512() {
 #endif
 }
 
+// Whether the CPU multiplies tiles of bfloat16 numbers and the system keeps a thread's tiles. A process has to ask for
+// them: they make the frames that signals leave on a stack larger, which is refused where a thread has set up a stack
+// for signals that is too small.
+bool has_usable_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kBf16) == 0 || (d & kTiles) == 0) return false;
+  constexpr long kAskForPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kAskForPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 int usable_cpus() {
@@ -101,8 +119,11 @@ std::size_t Cpu::least_far_bytes() const {
 
 const Cpu& this_cpu() {
   // Kept: a virtual machine may trap the question for the maker.
-  static const Cpu cpu{
-      .is_amd = is_amd_cpu(), .has_avx512 = has_avx512(), .l1_bytes = cache_bytes(1), .l3_bytes = cache_bytes(3)};
+  static const Cpu cpu{.is_amd = is_amd_cpu(),
+                       .has_avx512 = has_avx512(),
+                       .has_tiles = has_avx512() && has_usable_tiles(),
+                       .l1_bytes = cache_bytes(1),
+                       .l3_bytes = cache_bytes(3)};
   return cpu;
 }
 

@@ -27,6 +27,7 @@ std::size_t cache_bytes_in(const std::string& directory, int level);
 struct Cpu {
   bool is_amd = false;                     // whose hardware prefetchers want other help than Intel's
   bool has_avx512 = false;                 // any of it, whatever a plan's target; AMD's from Zen 4 on
+  bool has_tiles = false;                  // AMX for bfloat16, and the system lets this process use it
   std::size_t l1_bytes = 0, l3_bytes = 0;  // cache_bytes(1) and (3)
 
   // Adds 512 bits in units of their own: Zen 4 and later.
@@ -36,7 +37,8 @@ struct Cpu {
   std::size_t least_far_bytes() const;
 };
 
-// This machine's; asked once.
+// This machine's; asked once. Where the CPU has AMX, that asks Linux for its use on behalf of the process, which from
+// then on lets all its threads use it (arch_prctl ARCH_REQ_XCOMP_PERM, as oneDNN does); nothing else changes by it.
 const Cpu& this_cpu();
 
 }  // namespace attend

@@ -1,0 +1,241 @@
+// Per target: floats to bfloat16 parts, and products of tiles of them, see parts.h.
+#if defined(ATTEND_KERNELS_PARTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_PARTS_INL_H_
+#undef ATTEND_KERNELS_PARTS_INL_H_
+#else
+#define ATTEND_KERNELS_PARTS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "engine/kernels/parts.h"
+#include "engine/simd/amx-inl.h"
+#include "engine/simd/compat-inl.h"
+#include "engine/simd/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+using simd::TileNumbers;
+
+static constexpr size_t kPartsLine = kPartsTerms;  // numbers of a tile's row
+
+// How a number becomes its parts: rounded, or cut, which is two operations a part less; what is left out of products is
+// then up to eight times as much on this side, and its sign that of the product where the other side is cut, too.
+enum class Cut { kRounded, kCut };
+
+// A number of 8 significant bits near x, of which what is left of x is an exact number.
+template <Cut kCut, class D, class V = hn::Vec<D>>
+HWY_INLINE V LeadingPart(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  auto bits = hn::BitCast(di, x);
+  if constexpr (kCut == Cut::kRounded) bits = hn::Add(bits, hn::Set(di, 0x8000));
+  return hn::BitCast(d, hn::And(bits, hn::Set(di, static_cast<std::int32_t>(0xffff0000))));
+}
+
+// Two numbers' upper halves, the first one below.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V JoinUpperHalves(D d, V low, V high) {
+  const hn::RebindToUnsigned<D> du;
+  return hn::BitCast(d, hn::Or(hn::ShiftRight<16>(hn::BitCast(du, low)), hn::BitCast(du, high)));
+}
+
+// Lane i of x0 and x1 to number 2 i and 2 i + 1 of one line of each part.
+template <Cut kCut, class D, class V = hn::Vec<D>>
+HWY_INLINE void StoreParts(D d, V x0, V x1, TileNumbers* HWY_RESTRICT line) {
+  const auto to = [&](size_t part) ATTEND_INLINE_ATTR { return reinterpret_cast<float*>(line + part * kPartsTile); };
+  const V a0 = LeadingPart<kCut>(d, x0), a1 = LeadingPart<kCut>(d, x1);
+  hn::Store(JoinUpperHalves(d, a0, a1), d, to(0));
+  x0 = hn::Sub(x0, a0);
+  x1 = hn::Sub(x1, a1);
+  const V b0 = LeadingPart<kCut>(d, x0), b1 = LeadingPart<kCut>(d, x1);
+  hn::Store(JoinUpperHalves(d, b0, b1), d, to(1));
+  x0 = hn::Sub(x0, b0);
+  x1 = LeadingPart<Cut::kCut>(d, hn::Sub(x1, b1));  // -0 or such: its lower half is 0
+  hn::Store(JoinUpperHalves(d, x0, x1), d, to(2));
+}
+
+// The number of tiles of terms.
+HWY_INLINE size_t TileSteps(size_t terms) { return (terms + kPartsTerms - 1) / kPartsTerms; }
+
+// One row of `terms` terms as row r of A's tiles; whole tiles are written, zeros behind the last term. tiles: those of
+// the 16 rows it is among.
+template <Cut kCut, class D>
+HWY_INLINE void RowToParts(D d, const float* HWY_RESTRICT x, size_t terms, size_t r, TileNumbers* HWY_RESTRICT tiles) {
+  const size_t N = hn::Lanes(d);
+  TileNumbers* HWY_RESTRICT line = tiles + r % kPartsRows * kPartsLine;
+  size_t k = 0;
+  for (; k + kPartsTerms <= terms; k += kPartsTerms, line += kNumParts * kPartsTile) {
+    for (size_t i = 0; i < kPartsColumns; i += N) {
+      StoreParts<kCut>(d, hn::LoadU(d, x + k + i), hn::LoadU(d, x + k + kPartsColumns + i), line + 2 * i);
+    }
+  }
+  if (k == terms) return;
+  const auto tail = [&](size_t at) ATTEND_INLINE_ATTR {
+    if (at + N <= terms) return hn::LoadU(d, x + at);
+    return at < terms ? simd::LoadTail(d, x + at, terms - at) : hn::Zero(d);
+  };
+  for (size_t i = 0; i < kPartsColumns; i += N) {
+    StoreParts<kCut>(d, tail(k + i), tail(k + kPartsColumns + i), line + 2 * i);
+  }
+}
+
+// Zeros as row r.
+HWY_INLINE void ZeroRowOfParts(size_t terms, size_t r, TileNumbers* HWY_RESTRICT tiles) {
+  for (size_t tile = 0; tile < TileSteps(terms) * kNumParts; ++tile) {
+    std::memset(tiles + tile * kPartsTile + r % kPartsRows * kPartsLine, 0, kPartsLine * sizeof(TileNumbers));
+  }
+}
+
+// Largest magnitudes seen, by their bits, which order like numbers; NaN is above all.
+template <class D>
+HWY_INLINE hn::Vec<hn::RebindToSigned<D>> MagnitudeBits(D d, hn::Vec<D> x) {
+  return hn::BitCast(hn::RebindToSigned<D>(), hn::Abs(x));
+}
+
+HWY_INLINE bool IsFitForParts(std::int32_t magnitude_bits) {
+  float x;
+  std::memcpy(&x, &magnitude_bits, sizeof(x));
+  return x <= kMostWithParts;
+}
+
+HWY_INLINE bool IsFitForExactParts(std::int32_t magnitude_bits) {
+  float x;
+  std::memcpy(&x, &magnitude_bits, sizeof(x));
+  return x == 0.0f || (x >= kLeastWithParts && x <= kMostWithParts);
+}
+
+// Of n numbers.
+template <class D>
+HWY_INLINE std::int32_t LargestMagnitudeBits(D d, const float* HWY_RESTRICT x, size_t n) {
+  const hn::RebindToSigned<D> di;
+  const size_t N = hn::Lanes(d);
+  auto most = hn::Zero(di);
+  size_t k = 0;
+  for (; k + N <= n; k += N) most = hn::Max(most, MagnitudeBits(d, hn::LoadU(d, x + k)));
+  if (k < n) most = hn::Max(most, MagnitudeBits(d, simd::LoadTail(d, x + k, n - k)));
+  HWY_ALIGN std::int32_t lanes[hn::MaxLanes(D())];
+  hn::Store(most, di, lanes);
+  return *std::max_element(lanes, lanes + N);
+}
+
+// Terms of 16 columns, rows of floats `stride` apart, as tiles of B. fit: of each term, or nullptr: terms that are not
+// are taken as zeros. fit_columns: 16 numbers, all ones or 0, or nullptr: likewise of columns.
+template <class D>
+HWY_INLINE void ColumnsToParts(D d, const float* HWY_RESTRICT from, std::ptrdiff_t stride, size_t terms,
+                               const std::uint8_t* fit, const std::int32_t* fit_columns,
+                               TileNumbers* HWY_RESTRICT tiles) {
+  using V = hn::Vec<D>;
+  const hn::RebindToSigned<D> di;
+  const size_t N = hn::Lanes(d);
+  for (size_t i = 0; i < kPartsColumns; i += N) {
+    const V mask = fit_columns == nullptr ? hn::Zero(d) : hn::BitCast(d, hn::LoadU(di, fit_columns + i));
+    const auto load = [&](size_t k) ATTEND_INLINE_ATTR {
+      if (k >= terms || (fit != nullptr && fit[k] == 0)) return hn::Zero(d);
+      const V x = hn::LoadU(d, from + static_cast<std::ptrdiff_t>(k) * stride + i);
+      return fit_columns == nullptr ? x : hn::And(x, mask);
+    };
+    for (size_t k = 0; k < terms; k += kPartsTerms) {
+      TileNumbers* HWY_RESTRICT tile = tiles + k / kPartsTerms * kNumParts * kPartsTile + 2 * i;
+      for (size_t j = 0; j < kPartsTerms / 2; ++j) {
+        StoreParts<Cut::kRounded>(d, load(k + j), load(k + kPartsTerms / 2 + j), tile + j * kPartsLine);
+      }
+    }
+  }
+}
+
+// C (+)= A B for kRowTiles x kColumnTiles tiles, 1 or 2 each, over `steps` tiles of terms. a and b: the first tiles'
+// parts; those of the next 16 rows and columns are a_block and b_block numbers further. Whole tiles of C are read and
+// written.
+//
+// Two by two, a step is 24 products of 16 cycles and 14 loads of 8, in an order in which all products but one share a
+// side with the one before. `meanwhile` is called after each step, for work on vectors that finds room beside it: the
+// tiles' unit is busy for 384 cycles with some 50 instructions.
+template <size_t kRowTiles, size_t kColumnTiles, class T, class Meanwhile>
+HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, const TileNumbers* b, size_t b_block,
+                              size_t steps, bool accumulate, float* c, std::ptrdiff_t c_stride,
+                              const Meanwhile& meanwhile) {
+  constexpr bool kRows = kRowTiles > 1, kColumns = kColumnTiles > 1;
+  const std::ptrdiff_t c_bytes = c_stride * static_cast<std::ptrdiff_t>(sizeof(float));
+  float* const c2 = c + static_cast<std::ptrdiff_t>(kPartsRows) * c_stride;
+  if (accumulate) {
+    tiles.template Load<0>(c, c_bytes);
+    if constexpr (kColumns) tiles.template Load<1>(c + kPartsColumns, c_bytes);
+    if constexpr (kRows) tiles.template Load<2>(c2, c_bytes);
+    if constexpr (kRows && kColumns) tiles.template Load<3>(c2 + kPartsColumns, c_bytes);
+  } else {
+    tiles.template Zero<0>();
+    if constexpr (kColumns) tiles.template Zero<1>();
+    if constexpr (kRows) tiles.template Zero<2>();
+    if constexpr (kRows && kColumns) tiles.template Zero<3>();
+  }
+  constexpr std::ptrdiff_t kLineBytes = kPartsLine * sizeof(TileNumbers);
+  const auto load_a = [&](size_t part) ATTEND_INLINE_ATTR {
+    tiles.template Load<4>(a + part * kPartsTile, kLineBytes);
+    if constexpr (kRows) tiles.template Load<5>(a + a_block + part * kPartsTile, kLineBytes);
+  };
+  const auto load_b = [&](size_t part) ATTEND_INLINE_ATTR {
+    tiles.template Load<6>(b + part * kPartsTile, kLineBytes);
+    if constexpr (kColumns) tiles.template Load<7>(b + b_block + part * kPartsTile, kLineBytes);
+  };
+  const auto multiply = [&]() ATTEND_INLINE_ATTR {
+    tiles.template MultiplyAdd<0, 4, 6>();
+    if constexpr (kColumns) tiles.template MultiplyAdd<1, 4, 7>();
+    if constexpr (kRows) tiles.template MultiplyAdd<2, 5, 6>();
+    if constexpr (kRows && kColumns) tiles.template MultiplyAdd<3, 5, 7>();
+  };
+  for (size_t s = 0; s < steps; ++s) {
+    load_a(2);
+    load_b(0);
+    multiply();
+    load_a(1);
+    multiply();
+    load_b(1);
+    multiply();
+    load_a(0);
+    multiply();
+    load_b(2);
+    multiply();
+    load_b(0);
+    multiply();
+    a += kNumParts * kPartsTile;
+    b += kNumParts * kPartsTile;
+    meanwhile();
+  }
+  tiles.template Store<0>(c, c_bytes);
+  if constexpr (kColumns) tiles.template Store<1>(c + kPartsColumns, c_bytes);
+  if constexpr (kRows) tiles.template Store<2>(c2, c_bytes);
+  if constexpr (kRows && kColumns) tiles.template Store<3>(c2 + kPartsColumns, c_bytes);
+}
+
+// The same, where rows and columns are as many as they are: up to 32 each.
+template <class T, class Meanwhile>
+HWY_INLINE void MultiplyTiles(T& tiles, size_t rows, size_t columns, const TileNumbers* a, size_t a_block,
+                              const TileNumbers* b, size_t b_block, size_t steps, bool accumulate, float* c,
+                              std::ptrdiff_t c_stride, const Meanwhile& meanwhile) {
+  if (HWY_LIKELY(rows > kPartsRows && columns > kPartsColumns)) {
+    MultiplyTiles<2, 2>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
+  } else if (rows > kPartsRows) {
+    MultiplyTiles<2, 1>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
+  } else if (columns > kPartsColumns) {
+    MultiplyTiles<1, 2>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
+  } else {
+    MultiplyTiles<1, 1>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

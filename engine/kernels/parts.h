@@ -1,0 +1,51 @@
+// What products by bfloat16 parts have in common: of weights by rows (linear_parts-inl.h), of queries by keys and of
+// powers by values (tile_parts.h).
+//
+// Intel's servers since Sapphire Rapids multiply tiles of bfloat16 numbers, of 8 significant bits, and sum in float, at
+// 16 times the rate of multiply-adds of floats (AMX). A float is the sum of three such numbers, without a remainder:
+//
+//     x = x1 + x2 + x3     x1 = x rounded to 8 bits     x2 = x - x1 rounded likewise     x3 = what is left, 7 bits
+//     x w = x1 w1 + (x1 w2 + x2 w1) + (x1 w3 + x2 w2 + x3 w1) + what is left out, below 2^-24 |x w|
+//
+// Six products of parts, each exact in float, are a float's product at 16 / 6 of the FMA peak.
+//
+// Accuracy: what is left out, x2 w3 + x3 w2 + x3 w3, is no more than what one rounding of the product would be, and has
+// either sign. Sums run over 16 terms at a time, which are then added to the others, so that they are rounded less often
+// than in a chain: errors are those of plain sums or smaller, whatever the numbers.
+//
+// But numbers that are infinite, NaN or nearly so have no such parts, and parts below 2^-126 are taken as zeros. Who
+// has numbers beyond the limits below goes the plain way: each query, key, value, row and column for itself, so that
+// what is hidden from a row touches none of its bits.
+//
+// Source: G. Henry, P. Tang, A. Heinecke, Leveraging the bfloat16 artificial intelligence datatype for higher-precision
+// computations, ARITH 2019, arXiv:1904.06376, section III.
+#ifndef ATTEND_KERNELS_PARTS_H_
+#define ATTEND_KERNELS_PARTS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace attend::kernels {
+
+inline constexpr std::size_t kNumParts = 3;
+
+// Of a row, key or value: the largest magnitude, above which it has no parts.
+inline constexpr float kMostWithParts = 0x1p64f;
+// Where results are to be exact relative to it: the least largest magnitude, but for nothing but zeros. What parts below
+// 2^-126 lose is then less than 2^-64 of that.
+inline constexpr float kLeastWithParts = 0x1p-60f;
+
+// Tiles hold 16 rows of 32 terms, or 32 terms of 16 columns; parts of A are laid out as tile (r / 16, k / 32, part),
+// those of B as tile (n / 16, k / 32, part), 512 numbers each, zeros where there is no row, term or column.
+inline constexpr std::size_t kPartsRows = 16, kPartsColumns = 16, kPartsTerms = 32, kPartsTile = 512;
+
+// Terms k and k + 16 of 32 are neighbours in a tile: whole vectors of floats become whole vectors of parts then.
+
+// Numbers (std::uint16_t) of the parts of `count` rows or columns of `terms` terms.
+inline constexpr std::size_t parts_size(std::size_t count, std::size_t terms) {
+  return (count + kPartsRows - 1) / kPartsRows * ((terms + kPartsTerms - 1) / kPartsTerms) * kNumParts * kPartsTile;
+}
+
+}  // namespace attend::kernels
+
+#endif  // ATTEND_KERNELS_PARTS_H_
