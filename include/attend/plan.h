@@ -89,6 +89,15 @@ enum class Pairs {
   kAlways,       // scores and pooling wherever there are tiles, on every CPU and target: for tests
 };
 
+// Products by bfloat16 parts: each number is the sum of three of 8 bits, six of whose products are that of two numbers,
+// on CPUs that multiply tiles of them (Intel's AMX). As exact as plain sums for numbers that are neither huge nor tiny;
+// others are multiplied plainly. The last bits differ.
+enum class Parts {
+  kWhereFaster,  // by the planner's rules
+  kNever,        // plain sums, also on these CPUs
+  kAlways,       // wherever there are tiles, on every CPU and target: for tests
+};
+
 struct Machine;  // attend/planner.h
 struct Cost;
 class Profile;
@@ -126,6 +135,8 @@ struct PlanOptions {
   // Whether products may go by pairs of terms. kNever for bits that do not depend on whose CPU it is, as far as
   // projections are not oneDNN's.
   Pairs pairs = Pairs::kWhereFaster;
+  // Whether products may go by bfloat16 parts, likewise.
+  Parts parts = Parts::kWhereFaster;
   // Path additive/factored. A tier for every tile, for tests: results are wrong where the ranges exceed it.
   ScoreTier score_tier = ScoreTier::kByRange;
   // Path additive/factored. Runs count their tiles, for tier_counts() and explain(workspace).
