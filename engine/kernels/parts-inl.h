@@ -98,7 +98,7 @@ HWY_INLINE void ZeroRowOfParts(size_t terms, size_t r, TileNumbers* HWY_RESTRICT
 
 // Largest magnitudes seen, by their bits, which order like numbers; NaN is above all.
 template <class D>
-HWY_INLINE hn::Vec<hn::RebindToSigned<D>> MagnitudeBits(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<hn::RebindToSigned<D>> MagnitudeBits(D /*d*/, hn::Vec<D> x) {
   return hn::BitCast(hn::RebindToSigned<D>(), hn::Abs(x));
 }
 
@@ -108,10 +108,11 @@ HWY_INLINE bool IsFitForParts(std::int32_t magnitude_bits) {
   return x <= kMostWithParts;
 }
 
-HWY_INLINE bool IsFitForExactParts(std::int32_t magnitude_bits) {
+// least: kLeastWithParts, where the other side's magnitudes are not as small.
+HWY_INLINE bool IsFitForExactParts(std::int32_t magnitude_bits, float least = kLeastWithParts) {
   float x;
   std::memcpy(&x, &magnitude_bits, sizeof(x));
-  return x == 0.0f || (x >= kLeastWithParts && x <= kMostWithParts);
+  return x == 0.0f || (x >= least && x <= kMostWithParts);
 }
 
 // Of n numbers.
