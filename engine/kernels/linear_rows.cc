@@ -1,6 +1,9 @@
 #include "engine/kernels/linear_rows.h"
 
 #include <cstddef>
+#include <cstdint>
+
+#include "engine/base/cpus.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/linear_rows.cc"
@@ -8,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "engine/kernels/linear_pairs-inl.h"
+#include "engine/kernels/linear_parts-inl.h"
 #include "engine/kernels/linear_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,7 +24,24 @@ void Multiply(const LinearRowsArgs& args) { LinearRows(hn::CappedTag<float, kLin
 
 void MultiplyByPairs(const LinearPairsArgs& args) { LinearPairs(hn::CappedTag<float, kLinearPanel>(), args); }
 
-LinearRowsKernels Kernels() { return {&Multiply, &MultiplyByPairs, HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3}; }
+bool HasTiles() { return ATTEND_HAS_AMX && this_cpu().has_tiles; }
+
+void MultiplyByParts(const LinearPartsArgs& args) {
+  const hn::CappedTag<float, kLinearPanel> d;
+#if ATTEND_HAS_AMX
+  if (HasTiles()) return LinearParts<simd::AmxTiles>(d, args);
+#endif
+  LinearParts<simd::TilesInMemory>(d, args);
+}
+
+void PackParts(const float* panels, size_t in, size_t out, std::uint16_t* parts) {
+  LinearPackParts(hn::CappedTag<float, kLinearPanel>(), panels, in, out, parts);
+}
+
+LinearRowsKernels Kernels() {
+  return {&Multiply, &MultiplyByPairs, &MultiplyByParts, &PackParts, HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3,
+          HasTiles()};
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

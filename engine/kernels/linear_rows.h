@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "engine/kernels/pairs.h"
+#include "engine/kernels/parts.h"
+#include "engine/kernels/parts.h"
 
 namespace attend::kernels {
 
@@ -50,14 +52,40 @@ inline constexpr std::size_t linear_pairs_scratch(std::size_t in) {
   return linear_pairs_rows(in) * linear_pairs_stride(in);
 }
 
+// What products by bfloat16 parts want beside that (parts.h, linear_parts-inl.h).
+struct LinearPartsArgs {
+  LinearRowsArgs linear;
+  const std::uint16_t* parts;  // of W^T as tiles of B: parts_size(out, in) numbers, aligned to a cache line
+  std::uint16_t* scratch;      // linear_parts_scratch(in) numbers, aligned to a cache line
+};
+
+// Largest magnitudes of a row of W that has parts, and the least one of a row of x, beside rows of zeros (the largest
+// is kMostWithParts). What tiles take as zeros, below 2^-126, is then less than 2^-46 of the largest product, and sums
+// of parts overflow nowhere.
+inline constexpr float kLeastLinearPart = 0x1p-40f, kMostWeightWithParts = 0x1p40f;
+
+// Rows whose parts lie in scratch at a time, 768 KiB at most of 2 MiB of L2, and tiles of their terms: longer sums are
+// cut into slices and wait in the results, which costs no bits. 64 rows are 10 % slower, for weights come from L3 twice
+// as often, 256 rows in slices of half as many terms 5 % (Intel with AMX, linear/r1024_i768_o768).
+inline constexpr std::size_t kMostPartsRows = 128, kMostPartsSteps = 32;
+inline constexpr std::size_t linear_parts_scratch(std::size_t in) {
+  return parts_size(kMostPartsRows, in < kMostPartsSteps * kPartsTerms ? in : kMostPartsSteps * kPartsTerms);
+}
+
 struct LinearRowsKernels {
   // An element of y depends on its row of x and its row of W alone, never on the other rows of the call nor on their
   // number: each is one chain of multiply-adds, from 0, in the order of k, then the bias.
   void (*multiply)(const LinearRowsArgs&);
   // The same promise, but for the chain: a row of x goes by pairs or, where that would cost accuracy, as by multiply.
   void (*multiply_by_pairs)(const LinearPairsArgs&);
+  // Likewise: by parts or as by multiply.
+  void (*multiply_by_parts)(const LinearPartsArgs&);
+  // Weights as multiply_by_parts wants them, from panels.
+  void (*pack_parts)(const float* panels, std::size_t in, std::size_t out, std::uint16_t* parts);
   // Whether multiply_by_pairs is the faster one on CPUs whose vector units add beside multiplying.
   bool has_registers_for_pairs;
+  // Whether multiply_by_parts is the faster one: this CPU has tiles, and so has the target.
+  bool has_tiles;
 };
 
 LinearRowsKernels linear_rows_kernels(std::int64_t target);

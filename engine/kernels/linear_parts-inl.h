@@ -1,0 +1,183 @@
+// y = W x + b by bfloat16 parts (parts.h), for CPUs that multiply tiles of them.
+//
+// Sums are wrong by less than chains of multiply-adds, whatever the numbers (tests/kernels/linear_parts_test.cc). Rows
+// of x that are huge, tiny or not finite go the plain way, each by itself. W is looked at where it is packed
+// (matmul/packed_rows.cc).
+//
+// Blocking:     parts of a block of rows (kMostPartsRows) stay in L2 while all weights pass, 32 columns at a time; weights
+//               are 6 bytes a number and come from L3 once per block. Beside 24 tile products, 384 cycles, there is room
+//               for vectors: the results of the step before are stored, and the first columns' steps take parts of the
+//               rows that come next, instead of both by themselves: 9 % faster (linear/r1024_i768_o768). Taking those
+//               parts in the course of four steps of columns, eight rows each, is no faster.
+#if defined(ATTEND_KERNELS_LINEAR_PARTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_LINEAR_PARTS_INL_H_
+#undef ATTEND_KERNELS_LINEAR_PARTS_INL_H_
+#else
+#define ATTEND_KERNELS_LINEAR_PARTS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/kernels/linear_rows-inl.h"
+#include "engine/kernels/linear_rows.h"
+#include "engine/kernels/parts-inl.h"
+#include "engine/simd/amx-inl.h"
+#include "engine/simd/compat-inl.h"
+#include "engine/simd/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+// Rows and columns of a step: two tiles by two.
+static constexpr size_t kPartsStep = 32;
+
+// A slice of the terms of all sums, in tiles.
+struct PartsSlice {
+  size_t first, steps;
+  bool is_first, is_last;
+};
+
+// Sums on their way from tiles to results, or back where they wait there for their next slice.
+struct TileResults {
+  const LinearRowsArgs* args;
+  const float* bias;  // of the first column, or nullptr
+  size_t column, columns;
+  size_t row, end;  // those still to be stored
+  const float* sums;
+
+  template <class D>
+  HWY_INLINE void Store(D d, size_t count) {
+    using V = hn::Vec<D>;
+    const size_t lanes = hn::Lanes(d), last = std::min(end, row + count);
+    for (; row < last; ++row, sums += kPartsStep) {
+      float* HWY_RESTRICT to = args->results[row] + column;
+      for (size_t i = 0; i < columns; i += lanes) {
+        V y = hn::Load(d, sums + i);
+        if (bias != nullptr) y = hn::Add(y, hn::Load(d, bias + i));
+        if (HWY_LIKELY(columns - i >= lanes)) {
+          hn::StoreU(y, d, to + i);
+        } else {
+          simd::StoreTail(y, d, to + i, columns - i);
+        }
+      }
+    }
+  }
+  template <class D>
+  HWY_INLINE void Load(D d, float* HWY_RESTRICT to) const {
+    const size_t lanes = hn::Lanes(d);
+    for (size_t r = row; r < end; ++r, to += kPartsStep) {
+      const float* HWY_RESTRICT from = args->results[r] + column;
+      for (size_t i = 0; i < columns; i += lanes) {
+        const size_t rest = columns - i;
+        hn::Store(rest >= lanes ? hn::LoadU(d, from + i) : simd::LoadTail(d, from + i, rest), d, to + i);
+      }
+    }
+  }
+};
+
+// All rows by one slice of their terms: parts of a row's terms are taken while the rows before meet the first columns,
+// results stored while the next ones are summed.
+template <class T, class D>
+HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const PartsSlice& slice,
+                              const TileNumbers* weights, TileNumbers* HWY_RESTRICT parts) {
+  const size_t a_block = slice.steps * kNumParts * kPartsTile;
+  const size_t b_block = TileSteps(args.in) * kNumParts * kPartsTile;
+  weights += slice.first * kNumParts * kPartsTile;
+  const size_t stored = (kPartsStep + slice.steps - 1) / slice.steps;
+  const auto take_parts = [&](size_t first, size_t step) ATTEND_INLINE_ATTR {
+    const size_t term = (slice.first + step) * kPartsTerms, terms = std::min(args.in - term, kPartsTerms);
+    for (size_t r = first; r < std::min(args.num_rows, first + kPartsStep); ++r) {
+      RowToParts<Cut::kRounded>(d, args.rows[r] + term, terms, r,
+                                parts + r / kPartsRows * a_block + step * kNumParts * kPartsTile);
+    }
+  };
+  HWY_ALIGN float sums[2][kPartsStep * kPartsStep];
+  TileResults done{};
+  size_t turn = 0;
+  for (size_t step = 0; step < slice.steps; ++step) take_parts(0, step);
+  for (size_t column = 0; column < args.out; column += kPartsStep) {
+    const size_t columns = std::min(kPartsStep, args.out - column);
+    const TileNumbers* b = weights + column / kPartsColumns * b_block;
+    for (size_t row = 0; row < args.num_rows; row += kPartsStep, turn ^= 1) {
+      const size_t rows = std::min(kPartsStep, args.num_rows - row);
+      const TileResults results{.args = &args,
+                                .bias = slice.is_last && args.bias != nullptr ? args.bias + column : nullptr,
+                                .column = column,
+                                .columns = columns,
+                                .row = row,
+                                .end = row + rows,
+                                .sums = sums[turn]};
+      if (!slice.is_first) results.Load(d, sums[turn]);
+      const TileNumbers* a = parts + row / kPartsRows * a_block;
+      size_t step = 0;
+      MultiplyTiles(tiles, rows, columns, a, a_block, b, b_block, slice.steps, !slice.is_first, sums[turn], kPartsStep,
+                    [&]() ATTEND_INLINE_ATTR {
+                      done.Store(d, stored);
+                      if (HWY_UNLIKELY(column == 0)) take_parts(row + kPartsStep, step);
+                      ++step;
+                    });
+      done = results;
+    }
+  }
+  done.Store(d, kPartsStep);
+}
+
+// Rows in blocks: those that go by parts, then the others.
+template <class T, class D>
+void LinearParts(D d, const LinearPartsArgs& args) {
+  const LinearRowsArgs& all = args.linear;
+  const size_t steps = TileSteps(all.in), slices = (steps + kMostPartsSteps - 1) / kMostPartsSteps;
+  const size_t blocks = (all.num_rows + kMostPartsRows - 1) / kMostPartsRows;
+  const float *fit[kMostPartsRows], *others[kMostPartsRows];
+  float *results[kMostPartsRows], *other_results[kMostPartsRows];
+  T tiles;
+  T::Configure();
+  for (size_t block = 0, first = 0; block < blocks; ++block) {
+    // Shared out evenly, but by whole steps.
+    const size_t left = (all.num_rows - first + kPartsStep - 1) / kPartsStep;
+    const size_t end = std::min(all.num_rows, first + (left + blocks - block - 1) / (blocks - block) * kPartsStep);
+    LinearRowsArgs by_parts = all, plain = all;
+    by_parts.rows = fit;
+    by_parts.results = results;
+    plain.rows = others;
+    plain.results = other_results;
+    by_parts.num_rows = plain.num_rows = 0;
+    for (; first < end; ++first) {
+      if (IsFitForExactParts(LargestMagnitudeBits(d, all.rows[first], all.in), kLeastLinearPart)) {
+        fit[by_parts.num_rows] = all.rows[first];
+        results[by_parts.num_rows++] = all.results[first];
+      } else {
+        others[plain.num_rows] = all.rows[first];
+        other_results[plain.num_rows++] = all.results[first];
+      }
+    }
+    for (size_t slice = 0; slice < slices && by_parts.num_rows > 0; ++slice) {
+      const size_t from = steps * slice / slices, to = steps * (slice + 1) / slices;
+      MultiplySlice(d, tiles, by_parts, {from, to - from, slice == 0, slice + 1 == slices}, args.parts, args.scratch);
+    }
+    LinearRows(d, plain);
+  }
+  T::Release();
+}
+
+template <class D>
+void LinearPackParts(D d, const float* panels, size_t in, size_t out, TileNumbers* parts) {
+  for (size_t panel = 0; panel < linear_panels(out); ++panel) {
+    ColumnsToParts(d, panels + panel * in * kLinearPanel, kLinearPanel, in, nullptr, nullptr,
+                   parts + panel * parts_size(kPartsColumns, in));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

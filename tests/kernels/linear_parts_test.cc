@@ -1,0 +1,251 @@
+// y = W x + b by bfloat16 parts, in tiles where this CPU has them and in memory elsewhere: against double for counts of
+// rows, columns and terms around the tiles, as exact as plain sums on numbers of every kind that goes this way, plain
+// sums' bits for all others, the same bits whichever rows come together, and nothing touched beyond the rows.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "engine/kernels/linear_rows.h"
+#include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
+#include "tests/support/guard_page.h"
+#include "tests/support/random.h"
+
+namespace attend::tests {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::size_t kPanel = kernels::kLinearPanel;
+
+using Draw = std::function<float(Random&)>;
+float draw_normal(Random& random) { return random.normal(); }
+
+// Weights and rows, each array between unmapped pages.
+class Problem {
+ public:
+  Problem(const Target& target, std::size_t most_rows, std::size_t in, std::size_t out, bool with_bias,
+          const Draw& draw_w = draw_normal, const Draw& draw_x = draw_normal)
+      : kernels_(kernels::linear_rows_kernels(target.id())),
+        in_(in),
+        out_(out),
+        has_bias_(with_bias),
+        weights_(kernels::linear_panels(out) * kPanel * in),
+        bias_(kernels::linear_panels(out) * kPanel),
+        x_(most_rows * in),
+        y_(most_rows * out),
+        parts_(kernels::parts_size(out, in)),
+        scratch_(kernels::linear_parts_scratch(in)) {
+    Random random(in * 41 + out);
+    for (std::size_t o = 0; o < out; ++o) {
+      bias_[o] = with_bias ? random.normal() : 0.0f;
+      for (std::size_t k = 0; k < in; ++k) weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel] = draw_w(random);
+    }
+    kernels_.pack_parts(weights_.data(), in, out, parts_.data());
+    for (float& x : x_) x = draw_x(random);
+  }
+
+  float weight(std::size_t o, std::size_t k) const { return weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel]; }
+  float& x(std::size_t row, std::size_t k) { return x_[row * in_ + k]; }
+  const float* y(std::size_t row) const { return y_.data() + row * out_; }
+
+  // Rows `first` to first + count - 1, from the last to the first if reversed. All other results become NaN.
+  void multiply(std::size_t first, std::size_t count, bool reversed = false, bool by_parts = true) {
+    std::fill(y_.begin(), y_.end(), kNaN);
+    std::fill(scratch_.begin(), scratch_.end(), std::uint16_t{0x7fc0});  // NaN
+    std::vector<const float*> rows;
+    std::vector<float*> results;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t row = first + (reversed ? count - 1 - i : i);
+      rows.push_back(x_.data() + row * in_);
+      results.push_back(y_.data() + row * out_);
+    }
+    const kernels::LinearRowsArgs linear{.rows = rows.data(),
+                                         .results = results.data(),
+                                         .num_rows = count,
+                                         .weights = weights_.data(),
+                                         .bias = has_bias_ ? bias_.data() : nullptr,
+                                         .in = in_,
+                                         .out = out_};
+    if (!by_parts) return kernels_.multiply(linear);
+    kernels_.multiply_by_parts({.linear = linear, .parts = parts_.data(), .scratch = scratch_.data()});
+  }
+
+  // Of a row: the largest |y - truth|, and the sum of its squares, relative to sum |w x| + |b|.
+  struct Error {
+    double largest = 0, squares = 0;
+  };
+  Error error(std::size_t row) {
+    Error error;
+    for (std::size_t o = 0; o < out_; ++o) {
+      double sum = has_bias_ ? bias_[o] : 0.0, unit = std::abs(sum);
+      for (std::size_t k = 0; k < in_; ++k) {
+        const double term = static_cast<double>(weight(o, k)) * x(row, k);
+        sum += term;
+        unit += std::abs(term);
+      }
+      const double relative = unit > 0 ? (y(row)[o] - sum) / unit : y(row)[o] - sum;
+      error.largest = worse(error.largest, std::abs(relative));
+      error.squares += relative * relative;
+    }
+    return error;
+  }
+  std::vector<float> results() const { return {y_.data(), y_.data() + y_.size()}; }
+
+ private:
+  kernels::LinearRowsKernels kernels_;
+  std::size_t in_, out_;
+  bool has_bias_;
+  GuardedArray<float> weights_, bias_, x_, y_;
+  GuardedArray<std::uint16_t> parts_, scratch_;
+};
+
+// What no sum can exceed: roundings of two chains of 16 terms and of their sum, of six sums added for every 32 terms,
+// and of the bias, and what is left out. From 32 terms on, less than n 2^-24.
+double most_error(std::size_t in) { return (20 + 6 * static_cast<double>((in + 31) / 32 - 1)) * 0x1p-24; }
+
+}  // namespace
+
+TEST_CASE("linear parts: equals double for counts of rows, columns and terms around the tiles, nothing beyond") {
+  constexpr std::size_t kRows = 40;
+  const std::vector<std::size_t> few = {1, 2, 15, 16, 17, 31, 32, 33, 40};
+  std::vector<std::size_t> all;
+  for (std::size_t count = 0; count <= kRows; ++count) all.push_back(count);
+  for_each_target([&](const Target& target) {
+    const auto check = [&](std::size_t in, std::size_t out, bool with_bias, const std::vector<std::size_t>& counts) {
+      Problem problem(target, kRows, in, out, with_bias);
+      for (const std::size_t count : counts) {
+        const std::size_t first = kRows - count;
+        problem.multiply(first, count, count % 2 == 1);
+        double worst = 0;
+        for (std::size_t row = first; row < kRows; ++row) worst = worse(worst, problem.error(row).largest);
+        INFO(out, " x ", in, ", ", count, " rows, bias ", with_bias);
+        CHECK(worst <= std::min(most_error(in), 4e-7));
+        for (std::size_t i = 0; i < first * out; ++i) REQUIRE(std::isnan(problem.y(0)[i]));
+      }
+    };
+    for (const std::size_t out : {1, 3, 15, 16, 17, 31, 32, 33, 48, 49, 65, 100}) {
+      for (const std::size_t in : {1, 7, 16, 31, 32, 33, 63, 64, 65, 100}) check(in, out, (in + out) % 3 == 0, {1, 33});
+    }
+    for (const std::size_t size : {17, 32, 67}) {
+      check(size, size, true, all);
+      check(size + 30, size, false, few);
+    }
+    check(768, 100, true, {40});
+    check(100, 768, false, {40});
+    check(1100, 40, true, few);  // two slices
+  });
+}
+
+TEST_CASE("linear parts: rows are as exact as plain sums whatever their size, mean and sign") {
+  constexpr std::size_t kRows = 12, kOut = 40;
+  const auto small_normal = [](Random& random) { return 0.03f * random.normal(); };
+  const auto positive = [](Random& random) { return random.uniform(0, 1); };
+  struct Kind {
+    std::string name;
+    Draw x, w;
+  };
+  const Kind kinds[] = {
+      {"normal", draw_normal, small_normal},
+      {"positive", positive, small_normal},
+      {"both positive", positive, positive},
+      {"nearly constant", [](Random& random) { return 3 + 0.01f * random.normal(); }, small_normal},
+      {"constant", [](Random&) { return 1.7f; }, [](Random&) { return 0.3f; }},
+      {"left by a ReLU", [](Random& random) { return std::max(random.normal(), 0.0f); }, small_normal},
+      {"a few large", [](Random& random) { return random.normal() * (random.integer(0, 50) == 0 ? 100 : 1); },
+       small_normal},
+      {"of all sizes", [](Random& random) { return random.normal() * std::exp2(random.uniform(-30, 30)); },
+       [](Random& random) { return random.normal() * std::exp2(random.uniform(-30, 30)); }},
+      {"tiny", [](Random& random) { return 1e-11f * random.normal(); },
+       [](Random& random) { return 1e-11f * random.normal(); }},
+      {"huge", [](Random& random) { return 1e18f * random.normal(); },
+       [](Random& random) { return 1e11f * random.normal(); }}};
+  for_each_target([&](const Target& target) {
+    for (const Kind& kind : kinds) {
+      for (const std::size_t in : {64u, 192u, 770u}) {
+        Problem problem(target, kRows, in, kOut, false, kind.w, kind.x);
+        Problem::Error of[2];
+        for (const bool by_parts : {false, true}) {
+          problem.multiply(0, kRows, false, by_parts);
+          for (std::size_t row = 0; row < kRows; ++row) {
+            const Problem::Error error = problem.error(row);
+            of[by_parts].squares += error.squares / (kRows * kOut);
+            of[by_parts].largest = worse(of[by_parts].largest, error.largest);
+          }
+        }
+        const double plain = std::sqrt(of[false].squares), parts = std::sqrt(of[true].squares);
+        INFO(kind.name, ", ", in, " terms: ", parts, " by parts, ", plain, " plain; at most ", of[true].largest, ", ",
+             of[false].largest);
+        // Where few terms outweigh the others, what is left out shows.
+        CHECK(parts <= 1.1 * plain);
+        CHECK(of[true].largest <= 1.1 * of[false].largest);
+        CHECK(parts != plain);
+      }
+    }
+  });
+}
+
+TEST_CASE("linear parts: rows that have no parts have the bits of plain sums") {
+  constexpr std::size_t kRows = 10, kIn = 100, kOut = 35;
+  for_each_target([&](const Target& target) {
+    Problem problem(target, kRows, kIn, kOut, true);
+    for (std::size_t k = 0; k < kIn; ++k) {
+      problem.x(3, k) *= 1e30f;
+      problem.x(4, k) *= 1e-30f;
+      problem.x(8, k) = 0;
+    }
+    problem.x(0, 99) = kNaN;
+    problem.x(1, 50) = -kInfinity;
+    problem.x(2, 7) = 1.9e19f;  // more than 2^64
+    problem.multiply(0, kRows, false, false);
+    const std::vector<float> plain = problem.results();
+    problem.multiply(0, kRows);
+    const std::vector<float> mixed = problem.results();
+    for (std::size_t row = 0; row < kRows; ++row) {
+      INFO("row ", row);
+      CHECK(same_bits(&plain[row * kOut], &mixed[row * kOut], kOut) == (row < 5 || row == 8));
+    }
+    for (std::size_t row = 0; row < kRows; ++row) {
+      problem.multiply(row, 1);
+      INFO("row ", row, " alone");
+      CHECK(same_bits(problem.y(row), &mixed[row * kOut], kOut));
+    }
+  });
+}
+
+TEST_CASE("linear parts: a row's bits depend neither on the other rows nor on their number") {
+  constexpr std::size_t kRows = 2 * kernels::kMostPartsRows + 43;
+  struct Size {
+    std::size_t out, in;
+  };
+  for_each_target([&](const Target& target) {
+    for (const Size& size : {Size{7, 12}, Size{50, 66}, Size{33, 1100}}) {
+      const std::size_t out = size.out, in = size.in, rows = in > 1000 ? 45 : kRows;
+      Problem problem(target, rows, in, out, true);
+      for (std::size_t row = 0; row < rows; row += 5) problem.x(row, in - 1) = 1e25f;  // go plain
+      std::vector<float> expected;
+      for (std::size_t row = 0; row < rows; ++row) {
+        problem.multiply(row, 1);
+        expected.insert(expected.end(), problem.y(row), problem.y(row) + out);
+      }
+      for (std::size_t count : {2u, 3u, 16u, 17u, 32u, 33u, 45u, 127u, 128u, 129u, 160u, 257u, 299u}) {
+        if (count > rows) continue;
+        for (const bool reversed : {false, true}) {
+          const std::size_t first = count % 3 == 0 ? rows - count : 0;
+          problem.multiply(first, count, reversed);
+          INFO(out, " x ", in, ", ", count, " rows");
+          CHECK(same_bits(problem.y(first), expected.data() + first * out, count * out));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace attend::tests
