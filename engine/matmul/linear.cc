@@ -13,10 +13,18 @@ namespace {
 struct Choice {
   Products product;
   const char* reason;
-  Pairs pairs = Pairs::kNo;
+  When pairs = When::kNever, parts = When::kNever;
 };
 
-Choice held_to(Products asked) { return {asked, "", asked == Products::kLinearPairs ? Pairs::kAlways : Pairs::kNo}; }
+Choice held_to(Products asked) {
+  return {asked, "", asked == Products::kLinearPairs ? When::kAlways : When::kNever,
+          asked == Products::kLinearParts ? When::kAlways : When::kNever};
+}
+
+// Where tiles of bfloat16 parts are multiplied at 16 / 6 of the FMA peak (kernels/parts.h).
+bool go_by_parts(TensorView<const float> W) { return PackedRows::has_tiles() && PackedRows::are_fit_for_parts(W); }
+
+constexpr Choice kByParts{Products::kLinearParts, " (this CPU multiplies tiles)", When::kNever, When::kWhereFaster};
 
 // Zen 4 and later: additions cost nothing beside multiplications, and three terms take the time of two
 // (kernels/linear_pairs-inl.h), which no other product can match there.
@@ -24,7 +32,7 @@ bool go_by_pairs(TensorView<const float> W) {
   return this_cpu().adds_beside_products() && PackedRows::are_fit_for_pairs(W);
 }
 
-constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multiplying)", Pairs::kWhereFaster};
+constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multiplying)", When::kWhereFaster};
 
 #ifdef ATTEND_WITH_ONEDNN
 
@@ -39,6 +47,7 @@ constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multip
 // (additive/b64_m1_n100_u256).
 Choice choose(TensorView<const float> W, std::size_t in, std::size_t out, const char* /*name*/, Products asked) {
   if (asked != Products::kBySize) return held_to(asked);
+  if (go_by_parts(W)) return kByParts;
   if (go_by_pairs(W)) return kByPairs;
   if (are_large_weights(in, out)) {
     return {Products::kLinearRows, " (in parts that stay in L2, which the weights as a whole may not)"};
@@ -54,6 +63,7 @@ Choice choose(TensorView<const float> W, std::size_t in, std::size_t out, const 
 Choice choose(TensorView<const float> W, std::size_t /*in*/, std::size_t /*out*/, const char* name, Products asked) {
   if (asked == Products::kOneDnn) fail(name, ": held to oneDNN, and this build is without it (ATTEND_WITH_ONEDNN)");
   if (asked != Products::kBySize) return held_to(asked);
+  if (go_by_parts(W)) return kByParts;
   if (go_by_pairs(W)) return kByPairs;
   return {Products::kLinearRows, ""};
 }
@@ -66,7 +76,7 @@ Linear::Linear(TensorView<const float> W, TensorView<const float> bias, const ch
     : in_size_(static_cast<std::size_t>(W.size(1))), out_size_(static_cast<std::size_t>(W.size(0))) {
   const Choice choice = choose(W, in_size_, out_size_, name, products);
   own_ = choice.product != Products::kOneDnn;
-  if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs);
+  if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs, choice.parts);
 #ifdef ATTEND_WITH_ONEDNN
   if (!own_) product_ = std::make_unique<DnnlProduct>(W, bias, name);
 #endif

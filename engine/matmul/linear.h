@@ -12,11 +12,11 @@
 
 namespace attend::matmul {
 
-// What a Linear may be held to. By size: on CPUs that add beside multiplying, our own kernel by pairs of terms where
-// the weights are fit for it (PackedRows), plain for other targets than AVX-512; else oneDNN for weights that stay in
-// L2 beside a block of rows, our own kernel above (kernels/linear_rows.h), which passes over large weights in parts
-// that do. The weights alone decide, never the number of rows, so that a row's bits do not depend on its company.
-enum class Products { kBySize, kOneDnn, kLinearRows, kLinearPairs };
+// What a Linear may be held to. By size: on CPUs with tiles (AMX), our own kernel by bfloat16 parts, and on CPUs that add
+// beside multiplying by pairs of terms, where the weights are fit for it (PackedRows), plain for other targets than
+// AVX-512; else oneDNN for weights that stay in L2 beside a block of rows, our own kernel above (kernels/linear_rows.h),
+// which passes over large weights in blocks that do. The weights alone decide, never the number of rows, so that a row's bits do not depend on its company.
+enum class Products { kBySize, kOneDnn, kLinearRows, kLinearPairs, kLinearParts };
 
 // An affine map whose weights were packed for the machine when it was built. Immutable; any number of threads may
 // multiply at the same time, each with scratch of its own. One thread per call: parallelism is the caller's, over
@@ -45,6 +45,10 @@ class Linear {
   // Whether three terms take the time of two multiply-adds with these kernels.
   bool goes_by_pairs(const kernels::LinearRowsKernels& kernels) const noexcept {
     return product_->goes_by_pairs(kernels);
+  }
+  // Whether tiles of bfloat16 parts are multiplied with these kernels.
+  bool goes_by_parts(const kernels::LinearRowsKernels& kernels) const noexcept {
+    return product_->goes_by_parts(kernels);
   }
   // Bytes of scratch a multiply needs, aligned to 64.
   std::size_t scratch_bytes() const noexcept { return product_->scratch_bytes(); }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 
+#include "attend/target.h"
 #include "engine/base/checked.h"
 
 namespace attend::matmul {
@@ -16,6 +17,9 @@ constexpr std::align_val_t kLine{64};
 // Fewer terms than these have little to gain from pairs; of more, so few rows are copied at a time that weights would
 // be read from memory again and again.
 constexpr std::size_t kLeastPairedTerms = 64, kMostPairedTerms = 2048;
+
+// Fewer terms or results leave most of a tile empty.
+constexpr std::int64_t kLeastPartsTerms = 32, kLeastPartsResults = 32;
 
 struct RowSums {
   double squares = 0, sizes = 0;
@@ -51,7 +55,23 @@ double mean_square_for_pairs(TensorView<const float> W) {
 
 bool PackedRows::are_fit_for_pairs(TensorView<const float> W) { return mean_square_for_pairs(W) > 0; }
 
-void PackedRows::Free::operator()(float* data) const { ::operator delete(data, kLine); }
+bool PackedRows::are_fit_for_parts(TensorView<const float> W) {
+  if (W.size(0) < kLeastPartsResults || W.size(1) < kLeastPartsTerms) return false;
+  for (std::int64_t o = 0; o < W.size(0); ++o) {
+    float most = 0;
+    for (std::int64_t k = 0; k < W.size(1); ++k) {
+      const float size = std::abs(*W.at(o, k));
+      if (!(size <= kernels::kMostWeightWithParts)) return false;  // NaN, too
+      most = std::max(most, size);
+    }
+    if (most != 0.0f && most < kernels::kLeastLinearPart) return false;
+  }
+  return true;
+}
+
+bool PackedRows::has_tiles() { return kernels::linear_rows_kernels(Target::best().id()).has_tiles; }
+
+void PackedRows::Free::operator()(void* data) const { ::operator delete(data, kLine); }
 
 PackedRows::Floats PackedRows::allocate(std::size_t count) {
   Floats floats(static_cast<float*>(::operator new(count * sizeof(float), kLine)));
@@ -59,7 +79,8 @@ PackedRows::Floats PackedRows::allocate(std::size_t count) {
   return floats;
 }
 
-PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, const char* name, Pairs pairs)
+PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, const char* name, When pairs,
+                       When parts)
     : in_(static_cast<std::size_t>(W.size(1))), out_(static_cast<std::size_t>(W.size(0))) {
   constexpr std::size_t kPanel = kernels::kLinearPanel;
   const std::size_t padded_out = kernels::linear_panels(out_) * kPanel;
@@ -74,11 +95,19 @@ PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, 
     bias_ = allocate(padded_out);
     for (std::size_t o = 0; o < out_; ++o) bias_[o] = *bias.at(static_cast<std::int64_t>(o));
   }
-  if (pairs == Pairs::kNo) return;
+  if (parts != When::kNever && are_fit_for_parts(W)) {
+    parts_ = parts;
+    take_parts(name);
+  }
+  if (pairs == When::kNever) return;
   mean_square_ = static_cast<float>(mean_square_for_pairs(W));
   if (mean_square_ == 0) return;
   pairs_ = pairs;
-  pair_sums_ = allocate(padded_out);
+  take_pair_sums(W);
+}
+
+void PackedRows::take_pair_sums(TensorView<const float> W) {
+  pair_sums_ = allocate(kernels::linear_panels(out_) * kernels::kLinearPanel);
   const auto count = static_cast<std::int64_t>(kernels::num_pairs(in_));
   for (std::size_t o = 0; o < out_; ++o) {
     const auto row = static_cast<std::int64_t>(o);
@@ -91,19 +120,34 @@ PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, 
   }
 }
 
+void PackedRows::take_parts(const char* name) {
+  const std::size_t bytes =
+      checked_multiply(kernels::parts_size(out_, 1), kernels::parts_size(1, in_) * sizeof(std::uint16_t), name) /
+      (kernels::kNumParts * kernels::kPartsTile);
+  parts_of_panels_.reset(static_cast<std::uint16_t*>(::operator new(bytes, kLine)));
+  // The same bits on every target.
+  kernels::linear_rows_kernels(Target::best().id()).pack_parts(panels_.get(), in_, out_, parts_of_panels_.get());
+}
+
 std::string PackedRows::implementation() const {
-  const char* pairs = pairs_ == Pairs::kNo       ? ""
-                      : pairs_ == Pairs::kAlways ? ", by pairs of terms"
-                                                 : ", on AVX3 by pairs of terms";
-  return std::string("own kernel, panels of 16 columns, any rows") + pairs;
+  const auto also = [](When when, const char* how) {
+    return when == When::kNever ? std::string()
+                                : (when == When::kAlways ? ", by " : ", on AVX3 by ") + std::string(how);
+  };
+  return "own kernel, panels of 16 columns, any rows" + also(parts_, "bfloat16 parts") + also(pairs_, "pairs of terms");
 }
 
 bool PackedRows::goes_by_pairs(const kernels::LinearRowsKernels& kernels) const noexcept {
-  return pairs_ == Pairs::kAlways || (pairs_ == Pairs::kWhereFaster && kernels.has_registers_for_pairs);
+  return pairs_ == When::kAlways || (pairs_ == When::kWhereFaster && kernels.has_registers_for_pairs);
+}
+
+bool PackedRows::goes_by_parts(const kernels::LinearRowsKernels& kernels) const noexcept {
+  return parts_ == When::kAlways || (parts_ == When::kWhereFaster && kernels.has_tiles);
 }
 
 std::size_t PackedRows::scratch_bytes() const noexcept {
-  return pairs_ == Pairs::kNo ? 0 : kernels::linear_pairs_scratch(in_) * sizeof(float);
+  const std::size_t of_pairs = pairs_ == When::kNever ? 0 : kernels::linear_pairs_scratch(in_) * sizeof(float);
+  return std::max(of_pairs, parts_ == When::kNever ? 0 : kernels::linear_parts_scratch(in_) * sizeof(std::uint16_t));
 }
 
 bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows, float* const* results,
@@ -115,7 +159,10 @@ bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const float
                                      .bias = bias_.get(),
                                      .in = in_,
                                      .out = out_};
-  if (goes_by_pairs(kernels)) {
+  if (goes_by_parts(kernels)) {
+    kernels.multiply_by_parts(
+        {.linear = args, .parts = parts_of_panels_.get(), .scratch = reinterpret_cast<std::uint16_t*>(scratch)});
+  } else if (goes_by_pairs(kernels)) {
     kernels.multiply_by_pairs({.linear = args,
                                .pair_sums = pair_sums_.get(),
                                .weights_mean_square = mean_square_,

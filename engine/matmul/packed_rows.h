@@ -3,6 +3,7 @@
 #define ATTEND_MATMUL_PACKED_ROWS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -11,22 +12,30 @@
 
 namespace attend::matmul {
 
-// Whether products go by pairs of terms (kernels/linear_pairs-inl.h): with instruction sets that have the registers for
-// it, or with any.
-enum class Pairs { kNo, kWhereFaster, kAlways };
+// Whether products go by pairs of terms (kernels/linear_pairs-inl.h) or by bfloat16 parts (kernels/linear_parts-inl.h):
+// with instruction sets, and on CPUs, that have the registers and the tiles for it, or with any.
+enum class When { kNever, kWhereFaster, kAlways };
 
 class PackedRows final : public Product {
  public:
-  // W (out, in), any strides; bias (out) or not given. Both are copied. pairs: where W is fit for them.
-  PackedRows(TensorView<const float> W, TensorView<const float> bias, const char* name, Pairs pairs);
+  // W (out, in), any strides; bias (out) or not given. Both are copied. pairs, parts: where W is fit for them; parts
+  // come first.
+  PackedRows(TensorView<const float> W, TensorView<const float> bias, const char* name, When pairs, When parts);
 
   // Whether sums of pairs keep their accuracy with these weights: all rows of W are finite, of similar norms, since x
   // has one scale for all, and hold them in many elements (kernels::kLeastSpread); and terms are neither few nor too
   // many.
   static bool are_fit_for_pairs(TensorView<const float> W);
 
+  // Whether sums of parts keep their accuracy with these weights: rows are neither huge nor tiny, as
+  // kernels::kLeastLinearPart says; and terms and results fill tiles.
+  static bool are_fit_for_parts(TensorView<const float> W);
+  // Whether this CPU multiplies tiles, by the best instruction set of this build.
+  static bool has_tiles();
+
   std::string implementation() const override;
   bool goes_by_pairs(const kernels::LinearRowsKernels& kernels) const noexcept override;
+  bool goes_by_parts(const kernels::LinearRowsKernels& kernels) const noexcept override;
   std::size_t scratch_bytes() const noexcept override;
   void prepare_for(int /*num_calls*/) const override {}
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
@@ -34,16 +43,22 @@ class PackedRows final : public Product {
 
  private:
   struct Free {
-    void operator()(float* data) const;
+    void operator()(void* data) const;
   };
   using Floats = std::unique_ptr<float[], Free>;
+  using PartNumbers = std::unique_ptr<std::uint16_t[], Free>;
   static Floats allocate(std::size_t count);
+
+  void take_pair_sums(TensorView<const float> W);
+  void take_parts(const char* name);
 
   std::size_t in_, out_;
   Floats panels_, bias_;  // bias_: none if not given
-  Pairs pairs_ = Pairs::kNo;
+  When pairs_ = When::kNever;
   Floats pair_sums_;       // as kernels::LinearPairsArgs
   float mean_square_ = 0;  // so is this; 0: not fit for pairs
+  When parts_ = When::kNever;
+  PartNumbers parts_of_panels_;  // as kernels::LinearPartsArgs
 };
 
 }  // namespace attend::matmul

@@ -21,6 +21,8 @@ class Product {
   virtual std::string implementation() const = 0;
   // Whether three terms take the time of two multiply-adds with these kernels (kernels/linear_pairs-inl.h).
   virtual bool goes_by_pairs(const kernels::LinearRowsKernels& /*kernels*/) const noexcept { return false; }
+  // Whether tiles of bfloat16 parts are multiplied with these kernels (kernels/linear_parts-inl.h).
+  virtual bool goes_by_parts(const kernels::LinearRowsKernels& /*kernels*/) const noexcept { return false; }
   // Bytes of scratch a multiply needs, aligned to 64.
   virtual std::size_t scratch_bytes() const noexcept = 0;
   // Makes what num_calls multiplies at the same time need, so that they allocate nothing.

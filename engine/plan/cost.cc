@@ -32,6 +32,8 @@ constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of th
 constexpr double kProjectionShare = 0.9;
 // By pairs of terms, of at most 1.5 times the peak. bench: linear/*/AVX3_pairs.
 constexpr double kPairsShare = 1.35;
+// By bfloat16 parts, of at most 16 / 6 times the peak. bench: linear/*/AVX3_parts.
+constexpr double kPartsShare = 1.5;
 // Packing reads and writes within L2, transposing keys. bench: pack_keys/*, pack_values/*, pack_queries/*.
 constexpr double kPackingShare = 0.35;
 // Of a run, and of a head of an entry or a chunk of its keys. bench: overhead/*.
@@ -160,7 +162,10 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
   cost.packing_seconds = ratio(2 * work.bytes_packed, machine.l2_bandwidth * kPackingShare);
   for_each_map(plan, [&](const matmul::Linear& map, double flops) {
     const double peak = map.runs_on_plan_target() ? machine.flops : machine.projection_flops;
-    const double share = map.goes_by_pairs(plan.linear_rows()) ? kPairsShare : kProjectionShare;
+    const kernels::LinearRowsKernels kernels = plan.linear_rows();
+    const double share = map.goes_by_parts(kernels)   ? kPartsShare
+                         : map.goes_by_pairs(kernels) ? kPairsShare
+                                                      : kProjectionShare;
     cost.projection_seconds += ratio(flops, peak * share);
   });
   const double bytes = work.bytes_read + work.bytes_written;

@@ -141,10 +141,11 @@ struct PlanImpl {
   WorkspaceLayout layout;
   PreparedLayout prepared;
 
-  // How projections multiply: by pairs of terms only if they may.
+  // How projections multiply: by pairs of terms and by bfloat16 parts only if they may.
   kernels::LinearRowsKernels linear_rows() const {
     kernels::LinearRowsKernels linear = kernels->linear_rows;
     linear.has_registers_for_pairs = linear.has_registers_for_pairs && options.pairs != Pairs::kNever;
+    linear.has_tiles = linear.has_tiles && options.parts != Parts::kNever;
     return linear;
   }
   // Whether the workspace holds the exponentials of all keys.

@@ -19,7 +19,10 @@ void apply_rules(PlanImpl& plan) {
   choose_split(plan);
   const auto map_reason = [&](const matmul::Linear* map, const char* name) {
     if (map == nullptr) return;
-    const bool kept_plain = map->goes_by_pairs(plan.kernels->linear_rows) && !map->goes_by_pairs(plan.linear_rows());
+    const auto goes_plainly = [map](const kernels::LinearRowsKernels& kernels) {
+      return !map->goes_by_parts(kernels) && !map->goes_by_pairs(kernels);
+    };
+    const bool kept_plain = !goes_plainly(plan.kernels->linear_rows) && goes_plainly(plan.linear_rows());
     plan.reasons.push_back({name, std::to_string(map->in_size()) + " -> " + std::to_string(map->out_size()) + " by " +
                                       map->implementation() +
                                       (kept_plain ? " unless plain sums are asked for, as here" : "") +

@@ -45,12 +45,13 @@ const kernels::LinearRowsKernels& rows_kernels() {
   return kKernels;
 }
 
-// Each product that this build and machine have for W: our own, plain and by pairs of terms, and oneDNN unless all it
-// offers is its reference.
+// Each product that this build and machine have for W: our own, plain, by pairs of terms and by bfloat16 parts, and
+// oneDNN unless all it offers is its reference.
 std::vector<Linear> all_linears(TensorView<const float> W, TensorView<const float> bias) {
   std::vector<Linear> maps;
   maps.emplace_back(W, bias, "W", Products::kLinearRows);
   maps.emplace_back(W, bias, "W", Products::kLinearPairs);
+  maps.emplace_back(W, bias, "W", Products::kLinearParts);
   const std::string refused = error_message([&] { maps.emplace_back(W, bias, "W", Products::kOneDnn); });
   if (refused != "") CHECK((refused.find("reference") != refused.npos || refused.find("without") != refused.npos));
   return maps;
@@ -178,21 +179,28 @@ TEST_CASE("linear: runs on an optimised implementation, chosen by the size of th
     CHECK(maps[0].implementation() == "own kernel, panels of 16 columns, any rows");
     const bool fit = size.in >= 64;
     CHECK(maps[1].implementation() == maps[0].implementation() + (fit ? ", by pairs of terms" : ""));
+    const bool fills_tiles = size.in >= 32 && size.out >= 32;
+    CHECK(maps[2].implementation() == maps[0].implementation() + (fills_tiles ? ", by bfloat16 parts" : ""));
     const std::string chosen = Linear(W.view(), {}, "W").implementation();
     INFO(size.out, " x ", size.in, ": ", chosen);
     CHECK(chosen.find("ref:") == std::string::npos);
     const bool large = size.out * size.in * 4 > 3 << 18;
+    if (fills_tiles && kernels::linear_rows_kernels(Target::best().id()).has_tiles) {
+      CHECK(chosen == maps[0].implementation() + ", on AVX3 by bfloat16 parts (this CPU multiplies tiles)");
+      continue;
+    }
+    CHECK(chosen.find("bfloat16") == chosen.npos);
     if (fit && this_cpu().adds_beside_products()) {
       CHECK(chosen.starts_with("own kernel"));
       CHECK(chosen.find("on AVX3 by pairs of terms (this CPU adds beside multiplying)") != chosen.npos);
       continue;
     }
-    CHECK(chosen.starts_with(maps.size() > 2 && !large ? "oneDNN " : "own kernel"));
+    CHECK(chosen.starts_with(maps.size() > 3 && !large ? "oneDNN " : "own kernel"));
     CHECK(chosen.find("pairs") == chosen.npos);
 #if defined(ATTEND_WITH_ONEDNN) && defined(__x86_64__)
-    REQUIRE(maps.size() == 3);
-    CHECK(maps[2].implementation().starts_with("oneDNN "));
-    CHECK(maps[2].implementation().find("ref:") == std::string::npos);
+    REQUIRE(maps.size() == 4);
+    CHECK(maps[3].implementation().starts_with("oneDNN "));
+    CHECK(maps[3].implementation().find("ref:") == std::string::npos);
     CHECK(chosen.find(large ? "in parts" : "stay in L2") != std::string::npos);
 #endif
   }
@@ -223,6 +231,32 @@ TEST_CASE("linear: weights in which few elements hold the norm, of unlike norms 
   CHECK(!with([](std::size_t, std::size_t, float w) { return w * 1e9f; }));
   CHECK(!goes_by_pairs(random.normal({5, 63})));
   CHECK(!goes_by_pairs(random.normal({5, 2049})));
+}
+
+TEST_CASE("linear: weights with rows that are huge, tiny or not finite, or few, go by no parts") {
+  Random random(13);
+  const Tensor W = random.normal({40, 96});
+  const auto goes_by_parts = [](const Tensor& weights) {
+    const Linear map(weights.view(), {}, "W", Products::kLinearParts);
+    CHECK(map.goes_by_parts(rows_kernels()) == (map.implementation().find("bfloat16") != std::string::npos));
+    return map.goes_by_parts(rows_kernels());
+  };
+  CHECK(goes_by_parts(W));
+  const auto with = [&](std::size_t row, std::size_t column, float number, float others) {
+    Tensor changed = W;
+    for (std::size_t k = 0; k < 96; ++k) changed.data[row * 96 + k] = k == column ? number : others;
+    return goes_by_parts(changed);
+  };
+  CHECK(with(3, 4, 0.0f, 0.0f));
+  CHECK(with(3, 4, -0x1p-40f, 0.0f));
+  CHECK(!with(3, 4, 0x1p-41f, 0.0f));
+  CHECK(with(39, 95, -0x1p40f, 1.0f));
+  CHECK(!with(39, 95, 0x1p41f, 1.0f));
+  CHECK(!with(39, 95, kNaN, 1.0f));
+  CHECK(!with(0, 0, -std::numeric_limits<float>::infinity(), 1.0f));
+  CHECK(!goes_by_parts(random.normal({31, 64})));
+  CHECK(!goes_by_parts(random.normal({64, 31})));
+  CHECK(goes_by_parts(random.normal({32, 32})));
 }
 
 TEST_CASE("linear: by pairs of terms, rows of W of norms 12 times apart are all within their bound") {
@@ -320,9 +354,11 @@ TEST_CASE("linear: W and bias of any strides, copied while building") {
   Random random(7);
   const Tensor W = random.normal({20, 30}), bias = random.normal({20}), x = random.normal({1, 30});
   for (const Linear& dense : all_linears(W.view(), bias.view())) {
-    const Products products = dense.implementation().starts_with("oneDNN")                ? Products::kOneDnn
-                              : dense.implementation().find("pairs") == std::string::npos ? Products::kLinearRows
-                                                                                          : Products::kLinearPairs;
+    const auto says = [&dense](const char* word) { return dense.implementation().find(word) != std::string::npos; };
+    const Products products = says("oneDNN")     ? Products::kOneDnn
+                              : says("bfloat16") ? Products::kLinearParts
+                              : says("pairs")    ? Products::kLinearPairs
+                                                 : Products::kLinearRows;
     const std::vector<float> expected = row_by_row(dense, x.data);
     for (const Layout layout : kAllLayouts) {
       Laid laid = lay_out(W.view(), layout);
