@@ -56,7 +56,7 @@ inline constexpr std::size_t linear_pairs_scratch(std::size_t in) {
 struct LinearPartsArgs {
   LinearRowsArgs linear;
   const std::uint16_t* parts;  // of W^T as tiles of B: parts_size(out, in) numbers, aligned to a cache line
-  std::uint16_t* scratch;      // linear_parts_scratch(in) numbers, aligned to a cache line
+  std::uint16_t* scratch;      // linear_parts_scratch(in, num_rows) numbers, aligned to a cache line
 };
 
 // Largest magnitudes of a row of W that has parts, and the least one of a row of x, beside rows of zeros (the largest
@@ -66,10 +66,11 @@ inline constexpr float kLeastLinearPart = 0x1p-40f, kMostWeightWithParts = 0x1p4
 
 // Rows whose parts lie in scratch at a time, 768 KiB at most of 2 MiB of L2, and tiles of their terms: longer sums are
 // cut into slices and wait in the results, which costs no bits. 64 rows are 10 % slower, for weights come from L3 twice
-// as often, 256 rows in slices of half as many terms 5 % (Intel with AMX, linear/r1024_i768_o768).
-inline constexpr std::size_t kMostPartsRows = 128, kMostPartsSteps = 32;
-inline constexpr std::size_t linear_parts_scratch(std::size_t in) {
-  return parts_size(kMostPartsRows, in < kMostPartsSteps * kPartsTerms ? in : kMostPartsSteps * kPartsTerms);
+// as often, slices of 10 tiles 20 % (Intel with AMX, linear/r1024_i768_o768). Calls of up to 32 rows take 192 KiB.
+inline constexpr std::size_t kMostPartsRows = 128, kMostPartsSteps = 32, kFewPartsRows = 32;
+inline constexpr std::size_t linear_parts_scratch(std::size_t in, std::size_t num_rows) {
+  return parts_size(num_rows <= kFewPartsRows ? kFewPartsRows : kMostPartsRows,
+                    in < kMostPartsSteps * kPartsTerms ? in : kMostPartsSteps * kPartsTerms);
 }
 
 struct LinearRowsKernels {

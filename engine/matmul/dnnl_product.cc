@@ -275,7 +275,9 @@ bool DnnlProduct::is_offered(std::size_t in, std::size_t out) try {
 }
 
 std::string DnnlProduct::implementation() const { return impl_->implementation; }
-std::size_t DnnlProduct::scratch_bytes() const noexcept { return impl_->staging_bytes() + impl_->scratch_bytes; }
+std::size_t DnnlProduct::scratch_bytes(std::size_t /*most_rows*/) const noexcept {
+  return impl_->staging_bytes() + impl_->scratch_bytes;
+}
 
 void DnnlProduct::prepare_for(int num_calls) const {
   // Those that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.

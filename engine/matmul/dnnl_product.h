@@ -42,7 +42,7 @@ class DnnlProduct final : public Product {
 
   // "oneDNN 2.6.3 brg:avx512_core, 256/128/64/48/16/4/1 rows".
   std::string implementation() const override;
-  std::size_t scratch_bytes() const noexcept override;
+  std::size_t scratch_bytes(std::size_t most_rows) const noexcept override;
   // For up to 256 calls. Where more are in flight at the same time, those of two plans for instance, each makes what it
   // needs and leaves it to later calls.
   void prepare_for(int num_calls) const override;

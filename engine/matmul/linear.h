@@ -29,6 +29,8 @@ class Linear {
   static constexpr std::size_t kMostRows = 256;
   // Where results are to be used while they are in cache.
   static constexpr std::size_t kRowBlock = 64;
+  // Where there is to be little scratch, and parts would take much.
+  static constexpr std::size_t kFewRows = kernels::kFewPartsRows;
 
   // W (out, in), any strides; bias (out) or not given. Both are copied. name: for messages, "W_q".
   // Errors: Error when held to oneDNN where it has no optimised implementation (its reference one is refused), or where
@@ -50,8 +52,10 @@ class Linear {
   bool goes_by_parts(const kernels::LinearRowsKernels& kernels) const noexcept {
     return product_->goes_by_parts(kernels);
   }
-  // Bytes of scratch a multiply needs, aligned to 64.
-  std::size_t scratch_bytes() const noexcept { return product_->scratch_bytes(); }
+  // Bytes of scratch that multiplies of up to most_rows rows need, aligned to 64.
+  std::size_t scratch_bytes(std::size_t most_rows = kMostRows) const noexcept {
+    return product_->scratch_bytes(most_rows);
+  }
 
   // Makes what num_calls multiplies at the same time need, so that they allocate nothing (oneDNN: up to 256 of them).
   // Called when planning.

@@ -18,8 +18,8 @@ constexpr std::align_val_t kLine{64};
 // be read from memory again and again.
 constexpr std::size_t kLeastPairedTerms = 64, kMostPairedTerms = 2048;
 
-// Fewer terms or results leave most of a tile empty.
-constexpr std::int64_t kLeastPartsTerms = 32, kLeastPartsResults = 32;
+// Of fewer terms, what is left out of products is more than n 2^-24 sum |w x| allows.
+constexpr std::int64_t kLeastPartsTerms = 32;
 
 struct RowSums {
   double squares = 0, sizes = 0;
@@ -56,7 +56,7 @@ double mean_square_for_pairs(TensorView<const float> W) {
 bool PackedRows::are_fit_for_pairs(TensorView<const float> W) { return mean_square_for_pairs(W) > 0; }
 
 bool PackedRows::are_fit_for_parts(TensorView<const float> W) {
-  if (W.size(0) < kLeastPartsResults || W.size(1) < kLeastPartsTerms) return false;
+  if (W.size(1) < kLeastPartsTerms) return false;
   for (std::int64_t o = 0; o < W.size(0); ++o) {
     float most = 0;
     for (std::int64_t k = 0; k < W.size(1); ++k) {
@@ -145,9 +145,10 @@ bool PackedRows::goes_by_parts(const kernels::LinearRowsKernels& kernels) const 
   return parts_ == When::kAlways || (parts_ == When::kWhereFaster && kernels.has_tiles);
 }
 
-std::size_t PackedRows::scratch_bytes() const noexcept {
+std::size_t PackedRows::scratch_bytes(std::size_t most_rows) const noexcept {
   const std::size_t of_pairs = pairs_ == When::kNever ? 0 : kernels::linear_pairs_scratch(in_) * sizeof(float);
-  return std::max(of_pairs, parts_ == When::kNever ? 0 : kernels::linear_parts_scratch(in_) * sizeof(std::uint16_t));
+  return std::max(of_pairs,
+                  parts_ == When::kNever ? 0 : kernels::linear_parts_scratch(in_, most_rows) * sizeof(std::uint16_t));
 }
 
 bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows, float* const* results,

@@ -28,7 +28,7 @@ class PackedRows final : public Product {
   static bool are_fit_for_pairs(TensorView<const float> W);
 
   // Whether sums of parts keep their accuracy with these weights: rows are neither huge nor tiny, as
-  // kernels::kLeastLinearPart says; and terms and results fill tiles.
+  // kernels::kLeastLinearPart says, and terms are not few.
   static bool are_fit_for_parts(TensorView<const float> W);
   // Whether this CPU multiplies tiles, by the best instruction set of this build.
   static bool has_tiles();
@@ -36,7 +36,7 @@ class PackedRows final : public Product {
   std::string implementation() const override;
   bool goes_by_pairs(const kernels::LinearRowsKernels& kernels) const noexcept override;
   bool goes_by_parts(const kernels::LinearRowsKernels& kernels) const noexcept override;
-  std::size_t scratch_bytes() const noexcept override;
+  std::size_t scratch_bytes(std::size_t most_rows) const noexcept override;
   void prepare_for(int /*num_calls*/) const override {}
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
                               float* const* results, std::size_t num_rows, std::byte* scratch) const override;

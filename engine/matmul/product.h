@@ -23,8 +23,8 @@ class Product {
   virtual bool goes_by_pairs(const kernels::LinearRowsKernels& /*kernels*/) const noexcept { return false; }
   // Whether tiles of bfloat16 parts are multiplied with these kernels (kernels/linear_parts-inl.h).
   virtual bool goes_by_parts(const kernels::LinearRowsKernels& /*kernels*/) const noexcept { return false; }
-  // Bytes of scratch a multiply needs, aligned to 64.
-  virtual std::size_t scratch_bytes() const noexcept = 0;
+  // Bytes of scratch that multiplies of up to most_rows rows need, aligned to 64.
+  virtual std::size_t scratch_bytes(std::size_t most_rows) const noexcept = 0;
   // Makes what num_calls multiplies at the same time need, so that they allocate nothing.
   virtual void prepare_for(int num_calls) const = 0;
   // results[r] = W rows[r] + b. kernels: of the plan's target, for those that use them. False on failure.

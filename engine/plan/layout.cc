@@ -132,11 +132,13 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
 }
 
 void lay_out_projecting(PlanImpl& plan, Carver& worker) {
+  // Who pools what he has just projected keeps both, and so has few rows' parts at a time (run/map_rows.cc).
+  const std::size_t most_rows = plan.window_keys > 0 ? matmul::Linear::kFewRows : matmul::Linear::kMostRows;
   std::size_t most_out = 0, most_scratch = 0;
   for (const matmul::Linear* map : {plan.query_map, plan.key_map, plan.value_map, plan.output_map}) {
     if (map == nullptr) continue;
     most_out = std::max(most_out, map->out_size());
-    most_scratch = std::max(most_scratch, map->scratch_bytes());
+    most_scratch = std::max(most_scratch, map->scratch_bytes(most_rows));
   }
   WorkspaceLayout& layout = plan.layout;
   layout.rows_out = take_floats(worker, matmul::Linear::kRowBlock, most_out);

@@ -42,7 +42,7 @@ class Problem {
         x_(most_rows * in),
         y_(most_rows * out),
         parts_(kernels::parts_size(out, in)),
-        scratch_(kernels::linear_parts_scratch(in)) {
+        scratch_(kernels::linear_parts_scratch(in, most_rows)) {
     Random random(in * 41 + out);
     for (std::size_t o = 0; o < out; ++o) {
       bias_[o] = with_bias ? random.normal() : 0.0f;
@@ -75,7 +75,9 @@ class Problem {
                                          .in = in_,
                                          .out = out_};
     if (!by_parts) return kernels_.multiply(linear);
-    kernels_.multiply_by_parts({.linear = linear, .parts = parts_.data(), .scratch = scratch_.data()});
+    // What a call of so many rows needs, up to the unmapped page.
+    std::uint16_t* scratch = scratch_.data() + scratch_.size() - kernels::linear_parts_scratch(in_, count);
+    kernels_.multiply_by_parts({.linear = linear, .parts = parts_.data(), .scratch = scratch});
   }
 
   // Of a row: the largest |y - truth|, and the sum of its squares, relative to sum |w x| + |b|.
