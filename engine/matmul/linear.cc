@@ -21,8 +21,13 @@ Choice held_to(Products asked) {
           asked == Products::kLinearParts ? When::kAlways : When::kNever};
 }
 
-// Where tiles of bfloat16 parts are multiplied at 16 / 6 of the FMA peak (kernels/parts.h).
-bool go_by_parts(TensorView<const float> W) { return PackedRows::has_tiles() && PackedRows::are_fit_for_parts(W); }
+// Where tiles of bfloat16 parts are multiplied at 16 / 6 of the FMA peak (kernels/parts.h). Smaller weights have little
+// to gain, since rows of x are taken apart for each; GFLOPS by parts and plainly, 256 rows: 32 x 32 76 and 139, 64 x 64
+// 144 and 152, 32 x 256 157 and 142, 96 x 96 176 and 160, 64 x 256 196 and 145, 128 x 128 211 and 152.
+bool go_by_parts(TensorView<const float> W) {
+  const std::int64_t out = W.size(0), in = W.size(1);
+  return PackedRows::has_tiles() && out >= 64 && in >= 64 && out * in >= 8192 && PackedRows::are_fit_for_parts(W);
+}
 
 constexpr Choice kByParts{Products::kLinearParts, " (this CPU multiplies tiles)", When::kNever, When::kWhereFaster};
 
