@@ -6,6 +6,8 @@
 #include <limits>
 #include <new>
 
+#include <sys/mman.h>
+
 #include "attend/target.h"
 #include "engine/base/checked.h"
 
@@ -71,10 +73,8 @@ bool PackedRows::are_fit_for_parts(TensorView<const float> W) {
 
 bool PackedRows::has_tiles() { return kernels::linear_rows_kernels(Target::best().id()).has_tiles; }
 
-void PackedRows::Free::operator()(void* data) const { ::operator delete(data, kLine); }
-
 PackedRows::Floats PackedRows::allocate(std::size_t count) {
-  Floats floats(static_cast<float*>(::operator new(count * sizeof(float), kLine)));
+  Floats floats(static_cast<float*>(::operator new(count * sizeof(float), kLine)), Free(kLine));
   std::fill_n(floats.get(), count, 0.0f);
   return floats;
 }
@@ -120,11 +120,26 @@ void PackedRows::take_pair_sums(TensorView<const float> W) {
   }
 }
 
+// Tiles are read 16 lines at a time, whole weights within some thousand cycles: where they lie in huge pages, 1 MiB or
+// more of them is read some 5 % faster (Intel with AMX, linear/r1024_i768_o768/AVX3_parts).
+PackedRows::PartNumbers PackedRows::allocate_in_huge_pages(std::size_t bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const bool is_large = bytes >= kHugePage / 2;
+  const std::align_val_t alignment = is_large ? std::align_val_t{kHugePage} : kLine;
+  const std::size_t size = is_large ? round_up(bytes, kHugePage) : bytes;
+  PartNumbers parts(static_cast<std::uint16_t*>(::operator new(size, alignment)), Free(alignment));
+#ifdef MADV_HUGEPAGE
+  // Advice, no more: where it is not taken, pages are small.
+  if (is_large) static_cast<void>(::madvise(parts.get(), size, MADV_HUGEPAGE));
+#endif
+  return parts;
+}
+
 void PackedRows::take_parts(const char* name) {
   const std::size_t bytes =
       checked_multiply(kernels::parts_size(out_, 1), kernels::parts_size(1, in_) * sizeof(std::uint16_t), name) /
       (kernels::kNumParts * kernels::kPartsTile);
-  parts_of_panels_.reset(static_cast<std::uint16_t*>(::operator new(bytes, kLine)));
+  parts_of_panels_ = allocate_in_huge_pages(bytes);
   // The same bits on every target.
   kernels::linear_rows_kernels(Target::best().id()).pack_parts(panels_.get(), in_, out_, parts_of_panels_.get());
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "attend/tensor_view.h"
@@ -43,12 +44,16 @@ class PackedRows final : public Product {
 
  private:
   struct Free {
-    void operator()(void* data) const;
+    Free() : alignment{} {}
+    explicit Free(std::align_val_t a) : alignment(a) {}
+    std::align_val_t alignment;
+    void operator()(void* data) const { ::operator delete(data, alignment); }
   };
   using Floats = std::unique_ptr<float[], Free>;
   using PartNumbers = std::unique_ptr<std::uint16_t[], Free>;
   static Floats allocate(std::size_t count);
 
+  static PartNumbers allocate_in_huge_pages(std::size_t bytes);
   void take_pair_sums(TensorView<const float> W);
   void take_parts(const char* name);
 
