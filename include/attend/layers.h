@@ -17,9 +17,9 @@
 // terms is wrong by at most n 2^-24 sum |w x|. AMD's CPUs with AVX-512 take 64 to 2048 terms by pairs (Winograd 1968),
 // which are wrong by at most 8 n 2^-24 |w| |x| (norms) and typically as plain sums, where many elements hold the norms
 // of W's rows and of x; elsewhere, and where x is not finite, they multiply plainly.
-// Intel's CPUs with AMX take 32 terms or more as bfloat16 parts, which keep the bound n 2^-24 sum |w x| but for
-// n 2^-43 max |w| max |x|, where magnitudes are: the largest of each row of W 2^-40 to 2^40, that of x 2^-40 to 2^64, or
-// all are 0. Elsewhere they multiply plainly.
+// Intel's CPUs with AMX take 64 terms or more, for as many results, as bfloat16 parts, which keep the bound n 2^-24
+// sum |w x| but for n 2^-43 max |w| max |x|, where magnitudes are: the largest of each row of W 2^-40 to 2^40, that of x
+// 2^-40 to 2^64, or all are 0. Elsewhere they multiply plainly.
 #ifndef ATTEND_LAYERS_H_
 #define ATTEND_LAYERS_H_
 
