@@ -66,11 +66,18 @@ inline constexpr float kLeastLinearPart = 0x1p-40f, kMostWeightWithParts = 0x1p4
 
 // Rows whose parts lie in scratch at a time, 768 KiB at most of 2 MiB of L2, and tiles of their terms: longer sums are
 // cut into slices and wait in the results, which costs no bits. 64 rows are 10 % slower, for weights come from L3 twice
-// as often, slices of 10 tiles 20 % (Intel with AMX, linear/r1024_i768_o768). Calls of up to 32 rows take 192 KiB.
-inline constexpr std::size_t kMostPartsRows = 128, kMostPartsSteps = 32, kFewPartsRows = 32;
+// as often, slices of 10 tiles 20 % (Intel with AMX, linear/r1024_i768_o768). Calls of fewer rows take
+// less, by steps of 32.
+inline constexpr std::size_t kMostPartsRows = 128, kMostPartsSteps = 32, kPartsRowStep = 32;
 inline constexpr std::size_t linear_parts_scratch(std::size_t in, std::size_t num_rows) {
-  return parts_size(num_rows <= kFewPartsRows ? kFewPartsRows : kMostPartsRows,
+  const std::size_t rows = (num_rows + kPartsRowStep - 1) / kPartsRowStep * kPartsRowStep;
+  return parts_size(rows < kMostPartsRows ? rows : kMostPartsRows,
                     in < kMostPartsSteps * kPartsTerms ? in : kMostPartsSteps * kPartsTerms);
+}
+// Rows of a call that take 192 KiB at most.
+inline constexpr std::size_t linear_parts_few_rows(std::size_t in) {
+  constexpr std::size_t kTerms = kMostPartsSteps * kPartsTerms;
+  return in <= kTerms / 4 ? 4 * kPartsRowStep : in <= kTerms / 2 ? 2 * kPartsRowStep : kPartsRowStep;
 }
 
 struct LinearRowsKernels {

@@ -29,8 +29,8 @@ class Linear {
   static constexpr std::size_t kMostRows = 256;
   // Where results are to be used while they are in cache.
   static constexpr std::size_t kRowBlock = 64;
-  // Where there is to be little scratch, and parts would take much.
-  static constexpr std::size_t kFewRows = kernels::kFewPartsRows;
+  // Where there is to be little scratch, and parts would take much; at most 2 kRowBlock.
+  std::size_t few_rows() const noexcept { return kernels::linear_parts_few_rows(in_size_); }
 
   // W (out, in), any strides; bias (out) or not given. Both are copied. name: for messages, "W_q".
   // Errors: Error when held to oneDNN where it has no optimised implementation (its reference one is refused), or where

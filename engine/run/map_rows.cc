@@ -78,7 +78,7 @@ std::size_t MapJob::num_blocks(std::size_t block_rows) const {
 bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
   const bool sinks = job.sink != nullptr || job.destination.data == nullptr;
   const bool has_little_scratch = plan.window_keys > 0 && job.map->goes_by_parts(plan.linear_rows());
-  const auto most = static_cast<std::int64_t>(has_little_scratch ? matmul::Linear::kFewRows
+  const auto most = static_cast<std::int64_t>(has_little_scratch ? job.map->few_rows()
                                               : sinks            ? matmul::Linear::kRowBlock
                                                                  : matmul::Linear::kMostRows);
   for (const std::int64_t end = first + count; first < end; first += most) {
