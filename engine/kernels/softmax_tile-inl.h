@@ -93,25 +93,22 @@ HWY_NOINLINE void RaiseMax(D d, const SoftmaxTileArgs& args, size_t r, float max
   ScaleAccumulators(d, args.accumulators + row * args.accumulators_stride, args.accumulator_columns, c);
 }
 
-// Most rows of most tiles have 128 scores, so what is done per row counts as much as what is done per vector: one
-// comparison tells that m stays, and for m = 0 with scale 1, the usual case, nothing is made of m at all.
+// What rows of a step have in common. No vectors as members: floats that become such where they are used.
 template <class D>
-HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
-  using V = hn::Vec<D>;
-  const size_t N = hn::Lanes(d);
-  const float scale = args.scale, inverse_scale = 1.0f / scale;
-  // The last vector's padding is in the product's maxima.
-  const bool has_max = args.max_lanes != nullptr && args.num_columns % N == 0;
-  const bool is_aimed = args.power_exponents != nullptr;
-  const V highest = hn::Set(d, kMaxRise * inverse_scale), lowest = hn::Set(d, -kMaxRise * inverse_scale);
-  for (size_t r = 0; r < args.num_rows; ++r) {
-    float* scores = args.scores + static_cast<std::ptrdiff_t>(r) * args.scores_stride;
-    const size_t len = static_cast<size_t>(args.lens[r]);
-    if (len < args.num_columns) std::memset(scores + len, 0, (args.num_columns - len) * sizeof(float));
-    if (len == 0) continue;  // m, l and o stay
+struct SoftmaxTileRows {
+  float inverse_scale;
+  bool has_max, is_aimed;
 
-    const V max =
-        has_max && len == args.num_columns ? hn::Load(d, args.max_lanes + r * N) : RowMaxLanes(d, scores, len);
+  HWY_INLINE explicit SoftmaxTileRows(const SoftmaxTileArgs& args)
+      : inverse_scale(1.0f / args.scale),
+        // The last vector's padding is in the product's maxima.
+        has_max(args.max_lanes != nullptr && args.num_columns % hn::Lanes(D()) == 0),
+        is_aimed(args.power_exponents != nullptr) {}
+
+  // m rises, if it has to for scores of which `max` holds the largest.
+  HWY_INLINE void TakeMax(D d, const SoftmaxTileArgs& args, size_t r, hn::Vec<D> max) const {
+    using V = hn::Vec<D>;
+    const V highest = hn::Set(d, kMaxRise * inverse_scale), lowest = hn::Set(d, -kMaxRise * inverse_scale);
     float* m = args.row_max + r;
     // Comparisons with NaN are false: p and l become NaN without their help.
     if (IsZero(*m)) {
@@ -122,7 +119,22 @@ HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
     } else if (!hn::AllFalse(d, hn::Gt(max, hn::Set(d, (*m + kMaxRise) * inverse_scale)))) {
       RaiseMax(d, args, r, simd::HorizontalMax(d, max));
     }
+  }
 
+  // Most rows of most tiles have 128 scores, so what is done per row counts as much as what is done per vector: one
+  // comparison tells that m stays, and for m = 0 with scale 1, the usual case, nothing is made of m at all.
+  HWY_INLINE void Step(D d, const SoftmaxTileArgs& args, size_t r) const {
+    using V = hn::Vec<D>;
+    const size_t N = hn::Lanes(d);
+    const float scale = args.scale;
+    float* scores = args.scores + static_cast<std::ptrdiff_t>(r) * args.scores_stride;
+    const size_t len = static_cast<size_t>(args.lens[r]);
+    if (len < args.num_columns) std::memset(scores + len, 0, (args.num_columns - len) * sizeof(float));
+    if (len == 0) return;  // m, l and o stay
+
+    TakeMax(d, args, r,
+            has_max && len == args.num_columns ? hn::Load(d, args.max_lanes + r * N) : RowMaxLanes(d, scores, len));
+    const float* m = args.row_max + r;
     float* sums = args.row_sums + r * kSumVectors * N;
     V sum = hn::Load(d, sums), lost = hn::Load(d, sums + N);
     if (ATTEND_EXP2_IS_LOOKED_UP && scale == 1.0f && IsZero(*m)) {  // all constants
@@ -134,6 +146,12 @@ HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
     hn::Store(sum, d, sums);
     hn::Store(lost, d, sums + N);
   }
+};
+
+template <class D>
+HWY_INLINE void SoftmaxTileStep(D d, const SoftmaxTileArgs& args) {
+  const SoftmaxTileRows<D> rows(args);
+  for (size_t r = 0; r < args.num_rows; ++r) rows.Step(d, args, r);
 }
 
 template <class D>
