@@ -26,6 +26,7 @@ KernelSet make_kernel_set(std::int64_t target) {
           .pack = pack_kernels(target),
           .tile_product = tile_product_kernels(target),
           .tile_pairs = tile_pairs_kernels(target),
+          .tile_parts = tile_parts_kernels(target),
           .value_pairs = value_pairs_kernels(target),
           .softmax_tile = softmax_tile_kernels(target),
           .query_lanes = query_lanes_kernels(target),

@@ -14,6 +14,7 @@
 #include "engine/kernels/query_lanes.h"
 #include "engine/kernels/softmax_tile.h"
 #include "engine/kernels/tile_pairs.h"
+#include "engine/kernels/tile_parts.h"
 #include "engine/kernels/tile_product.h"
 #include "engine/kernels/value_pairs.h"
 
@@ -25,6 +26,7 @@ struct KernelSet {
   PackKernels pack;
   TileProductKernels tile_product;
   TilePairsKernels tile_pairs;
+  TilePartsKernels tile_parts;
   ValuePairsKernels value_pairs;
   SoftmaxTileKernels softmax_tile;
   QueryLanesKernels query_lanes;

@@ -92,10 +92,12 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
   const size_t a_block = slice.steps * kNumParts * kPartsTile;
   const size_t b_block = TileSteps(args.in) * kNumParts * kPartsTile;
   weights += slice.first * kNumParts * kPartsTile;
-  const size_t stored = (kPartsStep + slice.steps - 1) / slice.steps;
-  const auto take_parts = [&](size_t first, size_t step) ATTEND_INLINE_ATTR {
+  // What is done beside four products of tiles.
+  const size_t groups = slice.steps * kGroupsPerStep, stored = hwy::DivCeil(kPartsStep, groups);
+  constexpr size_t kTaken = (kPartsStep + kGroupsPerStep - 1) / kGroupsPerStep;
+  const auto take_parts = [&](size_t first, size_t end, size_t step) ATTEND_INLINE_ATTR {
     const size_t term = (slice.first + step) * kPartsTerms, terms = std::min(args.in - term, kPartsTerms);
-    for (size_t r = first; r < std::min(args.num_rows, first + kPartsStep); ++r) {
+    for (size_t r = first; r < std::min(args.num_rows, end); ++r) {
       RowToParts<Cut::kRounded>(d, args.rows[r] + term, terms, r,
                                 parts + r / kPartsRows * a_block + step * kNumParts * kPartsTile);
     }
@@ -103,7 +105,7 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
   HWY_ALIGN float sums[2][kPartsStep * kPartsStep];
   TileResults done{};
   size_t turn = 0;
-  for (size_t step = 0; step < slice.steps; ++step) take_parts(0, step);
+  for (size_t step = 0; step < slice.steps; ++step) take_parts(0, kPartsStep, step);
   for (size_t column = 0; column < args.out; column += kPartsStep) {
     const size_t columns = std::min(kPartsStep, args.out - column);
     const TileNumbers* b = weights + column / kPartsColumns * b_block;
@@ -118,11 +120,16 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
                                 .sums = sums[turn]};
       if (!slice.is_first) results.Load(d, sums[turn]);
       const TileNumbers* a = parts + row / kPartsRows * a_block;
-      size_t step = 0;
+      size_t step = 0, group = 0;
       MultiplyTiles(tiles, rows, columns, a, a_block, b, b_block, slice.steps, !slice.is_first, sums[turn], kPartsStep,
                     [&]() ATTEND_INLINE_ATTR {
                       done.Store(d, stored);
-                      if (HWY_UNLIKELY(column == 0)) take_parts(row + kPartsStep, step);
+                      if (HWY_UNLIKELY(column == 0)) {
+                        const size_t next = row + kPartsStep + group * kTaken;
+                        take_parts(next, std::min(next + kTaken, row + 2 * kPartsStep), step);
+                      }
+                      if (++group < kGroupsPerStep) return;
+                      group = 0;
                       ++step;
                     });
       done = results;
@@ -172,8 +179,10 @@ void LinearParts(D d, const LinearPartsArgs& args) {
 template <class D>
 void LinearPackParts(D d, const float* panels, size_t in, size_t out, TileNumbers* parts) {
   for (size_t panel = 0; panel < linear_panels(out); ++panel) {
-    ColumnsToParts(d, panels + panel * in * kLinearPanel, kLinearPanel, in, nullptr, nullptr,
-                   parts + panel * parts_size(kPartsColumns, in));
+    const float* from = panels + panel * in * kLinearPanel;
+    ColumnsToParts(
+        d, [from](size_t i) { return from + i; }, kLinearPanel, in, kPartsColumns, nullptr, nullptr,
+        parts + panel * parts_size(kPartsColumns, in));
   }
 }
 

@@ -29,8 +29,10 @@ using simd::TileNumbers;
 
 static constexpr size_t kPartsLine = kPartsTerms;  // numbers of a tile's row
 
-// How a number becomes its parts: rounded, or cut, which is two operations a part less; what is left out of products is
-// then up to eight times as much on this side, and its sign that of the product where the other side is cut, too.
+// How a number becomes its parts: each rounded to nearest, or cut off, which saves an addition. What is left out of a
+// product, by 2^-24 of it, over pairs of numbers of uniform and of chosen bits: at most 0.9 where both sides are
+// rounded; 2.7 where one is cut, of either sign still; 7.9 where both are, and then always of the product's sign, so
+// that it adds up. Hence one side at most is cut: powers, which are taken apart in the innermost loop.
 enum class Cut { kRounded, kCut };
 
 // A number of 8 significant bits near x, of which what is left of x is an exact number.
@@ -59,16 +61,17 @@ HWY_INLINE void StoreParts(D d, V x0, V x1, TileNumbers* HWY_RESTRICT line) {
   x1 = hn::Sub(x1, a1);
   const V b0 = LeadingPart<kCut>(d, x0), b1 = LeadingPart<kCut>(d, x1);
   hn::Store(JoinUpperHalves(d, b0, b1), d, to(1));
+  // What is left has 8 bits at most and so an upper half alone, but for subnormal numbers.
   x0 = hn::Sub(x0, b0);
-  x1 = LeadingPart<Cut::kCut>(d, hn::Sub(x1, b1));  // -0 or such: its lower half is 0
+  x1 = LeadingPart<Cut::kCut>(d, hn::Sub(x1, b1));
   hn::Store(JoinUpperHalves(d, x0, x1), d, to(2));
 }
 
 // The number of tiles of terms.
 HWY_INLINE size_t TileSteps(size_t terms) { return (terms + kPartsTerms - 1) / kPartsTerms; }
 
-// One row of `terms` terms as row r of A's tiles; whole tiles are written, zeros behind the last term. tiles: those of
-// the 16 rows it is among.
+// One row of `terms` terms as row r of A's tiles, which start with the first of the 16 rows it is among. Its line of
+// each tile is written whole, zeros behind the last term; other lines are left alone.
 template <Cut kCut, class D>
 HWY_INLINE void RowToParts(D d, const float* HWY_RESTRICT x, size_t terms, size_t r, TileNumbers* HWY_RESTRICT tiles) {
   const size_t N = hn::Lanes(d);
@@ -102,47 +105,57 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> MagnitudeBits(D /*d*/, hn::Vec<D> x) {
   return hn::BitCast(hn::RebindToSigned<D>(), hn::Abs(x));
 }
 
-HWY_INLINE bool IsFitForParts(std::int32_t magnitude_bits) {
-  float x;
-  std::memcpy(&x, &magnitude_bits, sizeof(x));
-  return x <= kMostWithParts;
-}
-
-// least: kLeastWithParts, where the other side's magnitudes are not as small.
+// Whether numbers of which this is the largest are 0 or within the limits of parts.h. least: less than kLeastWithParts,
+// where the other side's magnitudes make up for it.
 HWY_INLINE bool IsFitForExactParts(std::int32_t magnitude_bits, float least = kLeastWithParts) {
   float x;
   std::memcpy(&x, &magnitude_bits, sizeof(x));
   return x == 0.0f || (x >= least && x <= kMostWithParts);
 }
 
-// Of n numbers.
+// The largest of n numbers' lanes.
 template <class D>
-HWY_INLINE std::int32_t LargestMagnitudeBits(D d, const float* HWY_RESTRICT x, size_t n) {
-  const hn::RebindToSigned<D> di;
+HWY_INLINE hn::Vec<hn::RebindToSigned<D>> LargestMagnitudes(D d, const float* HWY_RESTRICT x, size_t n) {
   const size_t N = hn::Lanes(d);
-  auto most = hn::Zero(di);
+  auto most = hn::Zero(hn::RebindToSigned<D>());
   size_t k = 0;
   for (; k + N <= n; k += N) most = hn::Max(most, MagnitudeBits(d, hn::LoadU(d, x + k)));
   if (k < n) most = hn::Max(most, MagnitudeBits(d, simd::LoadTail(d, x + k, n - k)));
+  return most;
+}
+template <class D>
+HWY_INLINE std::int32_t LargestMagnitudeBits(D d, const float* HWY_RESTRICT x, size_t n) {
   HWY_ALIGN std::int32_t lanes[hn::MaxLanes(D())];
-  hn::Store(most, di, lanes);
-  return *std::max_element(lanes, lanes + N);
+  hn::Store(LargestMagnitudes(d, x, n), hn::RebindToSigned<D>(), lanes);
+  return *std::max_element(lanes, lanes + hn::Lanes(d));
 }
 
-// Terms of 16 columns, rows of floats `stride` apart, as tiles of B. fit: of each term, or nullptr: terms that are not
-// are taken as zeros. fit_columns: 16 numbers, all ones or 0, or nullptr: likewise of columns.
+// Whether n numbers have parts, however small they are.
 template <class D>
-HWY_INLINE void ColumnsToParts(D d, const float* HWY_RESTRICT from, std::ptrdiff_t stride, size_t terms,
+HWY_INLINE bool AreFitForParts(D d, const float* HWY_RESTRICT x, size_t n) {
+  const hn::RebindToSigned<D> di;
+  return hn::AllFalse(di, hn::Gt(LargestMagnitudes(d, x, n), hn::BitCast(di, hn::Set(d, kMostWithParts))));
+}
+
+// 16 columns of `terms` terms as tiles of B, which are written whole, zeros where there is nothing. columns: how many may
+// be read, if less than 16. column(i), i a multiple of the lanes: the first term of column i, next to those of the
+// columns that follow; the next terms are `stride` further; nullptr where there are no more columns.
+// fit: of each term, whether it is fit, or nullptr: all are. fit_columns: of each of the 16 columns all ones or 0, or
+// nullptr likewise. What is not fit is taken as zeros.
+template <class D, class Column>
+HWY_INLINE void ColumnsToParts(D d, const Column& column, std::ptrdiff_t stride, size_t terms, size_t columns,
                                const std::uint8_t* fit, const std::int32_t* fit_columns,
                                TileNumbers* HWY_RESTRICT tiles) {
   using V = hn::Vec<D>;
   const hn::RebindToSigned<D> di;
   const size_t N = hn::Lanes(d);
   for (size_t i = 0; i < kPartsColumns; i += N) {
+    const float* HWY_RESTRICT from = column(i);
     const V mask = fit_columns == nullptr ? hn::Zero(d) : hn::BitCast(d, hn::LoadU(di, fit_columns + i));
     const auto load = [&](size_t k) ATTEND_INLINE_ATTR {
-      if (k >= terms || (fit != nullptr && fit[k] == 0)) return hn::Zero(d);
-      const V x = hn::LoadU(d, from + static_cast<std::ptrdiff_t>(k) * stride + i);
+      if (k >= terms || from == nullptr || (fit != nullptr && fit[k] == 0)) return hn::Zero(d);
+      const float* at = from + static_cast<std::ptrdiff_t>(k) * stride;
+      const V x = i + N <= columns ? hn::LoadU(d, at) : simd::LoadTail(d, at, columns - i);
       return fit_columns == nullptr ? x : hn::And(x, mask);
     };
     for (size_t k = 0; k < terms; k += kPartsTerms) {
@@ -158,9 +171,12 @@ HWY_INLINE void ColumnsToParts(D d, const float* HWY_RESTRICT from, std::ptrdiff
 // parts; those of the next 16 rows and columns are a_block and b_block numbers further. Whole tiles of C are read and
 // written.
 //
-// Two by two, a step is 24 products of 16 cycles and 14 loads of 8, in an order in which all products but one share a
-// side with the one before. `meanwhile` is called after each step, for work on vectors that finds room beside it: the
-// tiles' unit is busy for 384 cycles with some 50 instructions.
+// Two by two, a step is six groups of four products, of 16 cycles each, and 14 loads, of 8: in this order each group
+// but the first shares a side with the one before. `meanwhile` is called after each group, kGroupsPerStep times a step,
+// for work on vectors that finds room beside it: the tiles' unit is busy for 64 cycles with a dozen instructions. More
+// than some 80 others at a time stop it (PowersInTurns in tile_parts-inl.h). bench: tile_parts/qk_m32_n128_d128.
+static constexpr size_t kGroupsPerStep = 6;
+
 template <size_t kRowTiles, size_t kColumnTiles, class T, class Meanwhile>
 HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, const TileNumbers* b, size_t b_block,
                               size_t steps, bool accumulate, float* c, std::ptrdiff_t c_stride,
@@ -193,6 +209,7 @@ HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, co
     if constexpr (kColumns) tiles.template MultiplyAdd<1, 4, 7>();
     if constexpr (kRows) tiles.template MultiplyAdd<2, 5, 6>();
     if constexpr (kRows && kColumns) tiles.template MultiplyAdd<3, 5, 7>();
+    meanwhile();
   };
   for (size_t s = 0; s < steps; ++s) {
     load_a(2);
@@ -210,7 +227,6 @@ HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, co
     multiply();
     a += kNumParts * kPartsTile;
     b += kNumParts * kPartsTile;
-    meanwhile();
   }
   tiles.template Store<0>(c, c_bytes);
   if constexpr (kColumns) tiles.template Store<1>(c + kPartsColumns, c_bytes);
@@ -218,7 +234,7 @@ HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, co
   if constexpr (kRows && kColumns) tiles.template Store<3>(c2 + kPartsColumns, c_bytes);
 }
 
-// The same, where rows and columns are as many as they are: up to 32 each.
+// The same for as many tiles as hold these rows and columns; more than 32 count as 32.
 template <class T, class Meanwhile>
 HWY_INLINE void MultiplyTiles(T& tiles, size_t rows, size_t columns, const TileNumbers* a, size_t a_block,
                               const TileNumbers* b, size_t b_block, size_t steps, bool accumulate, float* c,

@@ -63,7 +63,9 @@ void ZeroRow(size_t terms, size_t r, std::uint16_t* tiles) { ZeroRowOfParts(term
 
 void Columns(const float* from, size_t stride, size_t terms, const std::uint8_t* fit, const std::int32_t* fit_columns,
              std::uint16_t* tiles) {
-  ColumnsToParts(PartsTag(), from, static_cast<std::ptrdiff_t>(stride), terms, fit, fit_columns, tiles);
+  ColumnsToParts(
+      PartsTag(), [from](size_t i) { return from + i; }, static_cast<std::ptrdiff_t>(stride), terms, kPartsColumns, fit,
+      fit_columns, tiles);
 }
 
 template <class T>
@@ -74,7 +76,7 @@ void MultiplyOn(const PartsProduct& p) {
   size_t calls = 0;
   MultiplyTiles(tiles, p.rows, p.columns, p.a, block, p.b, block, p.steps, p.accumulate, p.c, 32, [&] { ++calls; });
   T::Release();
-  if (calls != p.steps) p.c[0] = std::numeric_limits<float>::quiet_NaN();
+  if (calls != p.steps * kGroupsPerStep) p.c[0] = std::numeric_limits<float>::quiet_NaN();
 }
 
 bool IsFit(const float* x, size_t n) { return IsFitForExactParts(LargestMagnitudeBits(PartsTag(), x, n)); }

@@ -146,6 +146,12 @@ TensorView<const float> view_of(const Tensor& tensor) {
 using GetThreads = int (*)();
 using SetThreads = void (*)(int);
 
+// By parts where tiles are in memory: all of the large weights' rows would take a minute.
+bool takes_long(const Linear& map) {
+  const bool in_memory = map.goes_by_parts(rows_kernels()) && !rows_kernels().has_tiles;
+  return in_memory && map.in_size() * map.out_size() > 100 * 1000;
+}
+
 }  // namespace
 
 TEST_CASE("linear: equals double, with and without bias") {
@@ -297,6 +303,7 @@ TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1
       const Tensor x = random.normal({static_cast<std::int64_t>(kMany), size.in});
       const Tensor bias = with_bias ? random.normal({size.out}) : Tensor{};
       for (const Linear& map : all_linears(W.view(), view_of(bias))) {
+        if (takes_long(map)) continue;  // tests/kernels/linear_parts_test.cc
         const std::vector<float> expected = row_by_row(map, x.data);
         for (const std::size_t count : counts) {
           // Not from row 0, so that a row stands in another place for each count.
@@ -318,6 +325,7 @@ TEST_CASE("linear: rows partly dense, rows that come twice") {
     const Tensor W = random.normal({size.out, size.in}), x = random.normal({300, size.in});
     const auto in = static_cast<std::size_t>(size.in), out = static_cast<std::size_t>(size.out);
     for (const Linear& map : all_linears(W.view(), {})) {
+      if (takes_long(map)) continue;
       const std::vector<float> expected = row_by_row(map, x.data);
       // Entries of 130 rows: dense for two blocks of 64, then two rows, then elsewhere; results with a hole at 200.
       std::vector<float> y(301 * out);

@@ -1,0 +1,48 @@
+#include "engine/kernels/tile_parts.h"
+
+#include <cstddef>
+
+#include "engine/base/cpus.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/tile_parts.cc"
+#include <hwy/foreach_target.h>  // before highway.h
+#include <hwy/highway.h>
+
+#include "engine/kernels/tile_parts-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+bool Queries(const QueryPartsArgs& args) { return QueryParts(args); }
+bool Keys(const KeyPartsArgs& args) { return KeyParts(args); }
+bool Values(const ValuePartsArgs& args) { return ValueParts(args); }
+
+template <class T>
+TilePartsKernels KernelsOn(bool has_tiles) {
+  return {&T::Configure,    &T::Release,     &Queries,          &Keys,    &Values,
+          &ScoreByParts<T>, &PoolByParts<T>, &AttendByParts<T>, has_tiles};
+}
+
+TilePartsKernels Kernels() {
+#if ATTEND_HAS_AMX
+  if (this_cpu().has_tiles) return KernelsOn<simd::AmxTiles>(true);
+#endif
+  return KernelsOn<simd::TilesInMemory>(false);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "engine/kernels/for_target.h"
+namespace attend::kernels {
+TilePartsKernels tile_parts_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+}  // namespace attend::kernels
+#endif
