@@ -10,6 +10,7 @@ void register_machine_benchmarks();
 void register_pack_benchmarks();
 void register_tile_product_benchmarks();
 void register_value_pairs_benchmarks();
+void register_tile_parts_benchmarks();
 void register_dot_tile_benchmarks();
 void register_masked_softmax_benchmarks();
 void register_softmax_tile_benchmarks();

@@ -28,6 +28,7 @@ void register_all() {
   register_pack_benchmarks();
   register_tile_product_benchmarks();
   register_value_pairs_benchmarks();
+  register_tile_parts_benchmarks();
   register_dot_tile_benchmarks();
   register_masked_softmax_benchmarks();
   register_softmax_tile_benchmarks();

@@ -16,6 +16,8 @@ NAME = r"(?<![\w/.<-])[a-z][a-z_]{2,}/[a-z0-9_*]+(?:/[A-Za-z0-9_]+)?(?![\w/*-]|\
 LISTED = rf"\bbench:? +({NAME}(?:(?:,| and| or| beside)+ +{NAME})*)"
 # What a build without oneDNN does not register; files that it does build may name them too.
 NEED_ONEDNN = {"additive_eager/*", "dot_materialised/*"}
+# What a CPU without tiles of bfloat16 numbers (AMX) does not register.
+NEED_TILES = {"tile_parts/*"}
 
 
 def attend_bench(*arguments: str) -> str:
@@ -63,6 +65,7 @@ class Names(unittest.TestCase):
         cases = {"/".join(name.split("/")[:2]) for name in registered()}
         missing = {family for family in NEED_ONEDNN if not fnmatch.filter(cases, family)}
         self.assertIn(missing, (set(), NEED_ONEDNN))
+        missing |= {family for family in NEED_TILES if not fnmatch.filter(cases, family)}
         count = 0
         for folder in ("engine", "bench"):
             for path in sorted((ROOT / folder).rglob("*")):
