@@ -27,6 +27,8 @@ using kernels::PrefetchInto;
 using kernels::SoftmaxPrefetch;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr Cpu kIntelWithTiles{
+    .is_amd = false, .has_avx512 = true, .has_tiles = true, .l1_bytes = 48u << 10, .l3_bytes = 480 * kMiB};
 constexpr Cpu kIntel{.is_amd = false, .l1_bytes = 48u << 10, .l3_bytes = 36 * kMiB};
 constexpr Cpu kUnknown{};
 constexpr Cpu kZen3{.is_amd = true, .l1_bytes = 32u << 10, .l3_bytes = 32 * kMiB};
@@ -133,6 +135,9 @@ TEST_CASE("prefetch: softmax by maker, bytes, lengths and lines") {
   for (const bool lens : {false, true}) {
     for (const bool whole : {false, true}) {
       CHECK(rule(kIntel, whole, 4 * kMiB, lens) == SoftmaxPrefetch::kAll);
+      CHECK(rule(kIntel, whole, 32 * kMiB, lens) == SoftmaxPrefetch::kAll);
+      CHECK(rule(kIntelWithTiles, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kAll);
+      CHECK(rule(kIntelWithTiles, whole, 8 * kMiB, lens) == SoftmaxPrefetch::kBreaks);
       CHECK(rule(kUnknown, whole, 32 * kMiB, lens) == SoftmaxPrefetch::kAll);
       CHECK(rule(kZen4, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kBreaks);
       CHECK(rule(kZen5, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kBreaks);
