@@ -27,13 +27,15 @@ constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.
 // Of scores and of pooling by pairs of terms, of at most 1.5 times the peak, what looking at rows takes included.
 // bench: dot_tile/*, tile_pairs/*, value_pairs/*.
 constexpr double kPairsScoreShare = 1.25, kPairsPoolShare = 1.2;
+// By bfloat16 parts, of at most 16 / 6 times the peak. bench: dot/b1_h32_kv8_m2048_n2048_d128, planner/*.
+constexpr double kPartsProductShare = 1.3;
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
 // Of projections, by oneDNN or by our own kernel. bench: linear/*.
 constexpr double kProjectionShare = 0.9;
 // By pairs of terms, of at most 1.5 times the peak. bench: linear/*/AVX3_pairs.
 constexpr double kPairsShare = 1.35;
 // By bfloat16 parts, of at most 16 / 6 times the peak. bench: linear/*/AVX3_parts.
-constexpr double kPartsShare = 1.5;
+constexpr double kPartsShare = 1.3;
 // Packing reads and writes within L2, transposing keys. bench: pack_keys/*, pack_values/*, pack_queries/*.
 constexpr double kPackingShare = 0.35;
 // Of a run, and of a head of an entry or a chunk of its keys. bench: overhead/*.
@@ -92,6 +94,9 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
   }
   const double share = plan.pooling == Pooling::kFused ? kFusedShare : kMaterialisedShare;
   // Elsewhere they are for tests.
+  if (plan.parts && plan.kernels->tile_parts.has_tiles) {
+    return (score_flops * in_whole_vectors(n) + pool_flops * in_whole_vectors(columns)) / kPartsProductShare;
+  }
   const bool has_registers = plan.kernels->tile_pairs.has_registers_for_pairs;
   const bool scores_by_pairs = plan.pairs_scores && has_registers, pools_by_pairs = plan.pairs_values && has_registers;
   return score_flops * in_whole_vectors(n) / (scores_by_pairs ? kPairsScoreShare : share) +
@@ -162,7 +167,7 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
   cost.packing_seconds = ratio(2 * work.bytes_packed, machine.l2_bandwidth * kPackingShare);
   for_each_map(plan, [&](const matmul::Linear& map, double flops) {
     const double peak = map.runs_on_plan_target() ? machine.flops : machine.projection_flops;
-    const kernels::LinearRowsKernels kernels = plan.linear_rows();
+    const kernels::LinearRowsKernels kernels = plan.linear_rows(&map);
     const double share = map.goes_by_parts(kernels)   ? kPartsShare
                          : map.goes_by_pairs(kernels) ? kPairsShare
                                                       : kProjectionShare;

@@ -11,6 +11,7 @@
 
 #include "engine/base/checked.h"
 #include "engine/plan/pair_rules.h"
+#include "engine/plan/part_rules.h"
 
 namespace attend::detail {
 namespace {
@@ -48,6 +49,13 @@ constexpr double kFull = 0.74, kPadding = 1.2;
 //     size 96:   48 of 512 1.01    56 of 128 1.04, of 256 1.11    64 of 128 1.00, 96 of 128 1.05
 //     size 128:  48 of 256 1.01    56 of 64 0.99, of 128 1.10    64 of 64 0.95, of 128 1.05    128 of 64 1.02
 constexpr double kRowsForPairs = 49, kTermsForPairs = 8192, kNarrowTermsForPairs = 16384, kNarrowSize = 48;
+// Rows from which on tiles by bfloat16 parts (part_rules.cc), where they are faster than plain ones, beat wide lanes, and
+// terms of a row's scores up to which fewer rows do. Lanes' time by theirs, Intel Xeon with AMX, 4 heads:
+//
+//     size 32:   64 queries of 128 keys 0.90, of 512 0.98    96 of 128 0.91, of 512 1.13    128 of 128 1.01, of 512 1.26
+//     size 64:   64 of 128 1.00, of 256 1.11, of 1024 0.93    96 of 64 1.02, of 256 1.24    128 of 64 1.06, of 256 1.36
+//     size 128:  64 of 128 1.00, of 512 0.89    96 of 64 1.03, of 512 1.02    128 of 128 1.24, of 512 1.20
+constexpr double kRowsForParts = 96, kTermsForPartsOfFewer = 32768;
 // Where attention_weights are asked for, tiles keep whole rows of scores, which costs them little, while p of the lanes
 // is transposed and finished in a second pass. Wide lanes then beat tiles up to so many rows, or so many scores of a
 // head. Lanes' time by that of dot/materialised, EPYC (Zen 4), AVX3, 8 heads; attend plan --layer dot --shape
@@ -170,6 +178,10 @@ bool lanes_pay(const PlanImpl& plan) {
       terms >= (to_double(plan.score_size) < kNarrowSize ? kNarrowTermsForPairs : kTermsForPairs);
   if (gains_by_pairs && !plan.options.attention_weights && bytes <= kWideFarBytes &&
       tiles_score_by_pairs(plan, this_cpu())) {
+    return false;
+  }
+  if (!plan.options.attention_weights && (rows >= kRowsForParts || terms <= kTermsForPartsOfFewer) &&
+      tiles_go_by_parts(plan, plan.kernels->tile_parts.has_tiles)) {
     return false;
   }
   if (lanes == 1) return bytes > kCachedBytes / 2;

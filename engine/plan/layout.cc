@@ -93,13 +93,34 @@ void lay_out_decoding(PlanImpl& plan, Carver& worker) {
   layout.scores = take_floats(worker, rows, plan.scores_stride);
 }
 
+// Numbers of parts, of so many rows or columns and terms, in one worker's part.
+std::size_t take_parts(Carver& worker, std::size_t count, std::size_t terms) {
+  const std::size_t tiles =
+      checked_multiply(divide_up(count, kernels::kPartsRows), divide_up(terms, kernels::kPartsTerms), kWorkspace);
+  return worker.take(checked_multiply(tiles, kernels::kNumParts * kernels::kPartsTile, kWorkspace),
+                     sizeof(std::uint16_t));
+}
+
+void lay_out_parts(PlanImpl& plan, Carver& worker) {
+  WorkspaceLayout& layout = plan.layout;
+  layout.query_parts = take_parts(worker, plan.group_queries, plan.inner_size);
+  layout.queries_with_parts = worker.take(plan.group_queries, 1);
+  layout.key_parts = take_parts(worker, plan.span_keys, plan.inner_size);
+  layout.keys_with_parts = worker.take(plan.span_keys, 1);
+  layout.value_parts = take_parts(worker, to_size(plan.head_value_size), plan.span_keys);
+  layout.values_with_parts = worker.take(plan.span_keys, 1);
+  layout.lens_of_pass = worker.take(plan.group_queries, sizeof(std::int32_t));
+  layout.power_parts = worker.take(2 * kernels::pool_parts_scratch(), sizeof(std::uint16_t));
+}
+
 void lay_out_pooling(PlanImpl& plan, Carver& worker) {
   if (plan.pooling == Pooling::kLanes) return lay_out_lanes(plan, worker);
   if (plan.pooling == Pooling::kDecode) return lay_out_decoding(plan, worker);
   WorkspaceLayout& layout = plan.layout;
   const auto floats = [&](std::size_t rows, std::size_t columns) { return take_floats(worker, rows, columns); };
-  layout.packed_keys = floats(plan.span_keys, plan.inner_size);
-  layout.packed_values = floats(plan.span_keys, plan.padded_values);
+  // By parts, keys are packed on their way to these, and values not at all.
+  layout.packed_keys = floats(plan.parts ? plan.tile_keys : plan.span_keys, plan.inner_size);
+  layout.packed_values = floats(plan.parts ? 0 : plan.span_keys, plan.padded_values);
   layout.window_exps = floats(plan.window_keys, plan.inner_size);
   layout.window_max = floats(plan.window_keys, 1);
   if (plan.layer->score != Score::kAdditive) layout.packed_queries = floats(plan.group_queries, plan.inner_size);
@@ -117,16 +138,20 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
     layout.power_exponents = floats(plan.group_queries, 1);
     layout.paired_powers = worker.take(plan.tile_queries, sizeof(kernels::PairedRow));
   }
+  if (plan.parts) lay_out_parts(plan, worker);
   if (plan.factored) {
     layout.query_exps = floats(plan.group_queries, plan.inner_size);
     layout.query_max = floats(plan.group_queries, 1);
   }
-  layout.accumulators = floats(plan.group_queries, plan.padded_values * plan.accumulator_levels);
+  // Products by parts write whole steps of rows, and the scores of one tile while another's are at work.
+  const std::size_t step = plan.parts ? kernels::kPartsRowsPerStep : 1, tiles_at_work = plan.parts ? 2 : 1;
+  layout.accumulators = floats(round_up(plan.group_queries, step), plan.padded_values * plan.accumulator_levels);
   layout.row_max = floats(plan.group_queries, 1);
   layout.row_sums = floats(plan.group_queries, plan.kernels->softmax_tile.sums_stride);
   layout.row_totals = worker.take(plan.group_queries, sizeof(double));
   layout.row_lens = worker.take(plan.group_queries, sizeof(std::int32_t));
-  layout.scores = floats(plan.tile_queries, plan.scores_stride);
+  const std::size_t score_rows = std::max(round_up(plan.tile_queries, step), tiles_at_work * step);
+  layout.scores = floats(score_rows, plan.scores_stride);
   layout.max_lanes = floats(plan.tile_queries, plan.kernels->pack.panel_width);
   layout.tile_lens = worker.take(plan.tile_queries, sizeof(std::int32_t));
 }
@@ -139,7 +164,7 @@ void lay_out_projecting(PlanImpl& plan, Carver& worker) {
     most_out = std::max(most_out, map->out_size());
     const std::size_t most_rows = plan.window_keys > 0 ? map->few_rows() : matmul::Linear::kMostRows;
     most_scratch = std::max(most_scratch, map->scratch_bytes(most_rows));
-    if (plan.window_keys > 0 && map->goes_by_parts(plan.linear_rows())) row_block = std::max(row_block, most_rows);
+    if (plan.window_keys > 0 && map->goes_by_parts(plan.linear_rows(map))) row_block = std::max(row_block, most_rows);
   }
   WorkspaceLayout& layout = plan.layout;
   layout.rows_out = take_floats(worker, row_block, most_out);

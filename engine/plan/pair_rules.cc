@@ -37,7 +37,7 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   const bool fits = plan.layer->score == Score::kDot && size >= double{kernels::kLeastTilePairsSize} &&
                     size <= double{kernels::kMostTilePairsSize} &&
                     keys >= static_cast<double>(plan.kernels->pack.panel_width);
-  if (!fits || plan.options.pairs == Pairs::kNever) return false;
+  if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
   const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
   return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs && rows >= kLeastRows &&
@@ -49,7 +49,7 @@ bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   // Blocks of values are blocks of tiles.
   const bool fits = !plan.reads_rows() && plan.chunk_keys == 0 && size > 0 && keys > 0 &&
                     (plan.tile_keys % kernels::kInnerBlock == 0 || plan.tile_keys == plan.span_keys);
-  if (!fits || plan.options.pairs == Pairs::kNever) return false;
+  if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
   if (!cpu.adds_beside_products() || !plan.kernels->value_pairs.has_registers_for_pairs) return false;
   const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());

@@ -65,7 +65,11 @@ struct WorkspaceLayout {
   std::size_t pair_sums = 0, fit_keys = 0;                        // of a span, for scores by pairs of terms
   std::size_t paired_queries = 0, paired_rows = 0;                // a group of queries, for these
   std::size_t value_pair_sums = 0, fit_values = 0;                // of a span, for pooling by pairs of terms
-  std::size_t power_exponents = 0, paired_powers = 0;             // of a group and a tile of queries, for this
+  // For products by bfloat16 parts: of a group of queries, of a span, of a tile of powers.
+  std::size_t query_parts = 0, queries_with_parts = 0;
+  std::size_t key_parts = 0, keys_with_parts = 0, value_parts = 0, values_with_parts = 0;
+  std::size_t power_parts = 0, lens_of_pass = 0;
+  std::size_t power_exponents = 0, paired_powers = 0;  // of a group and a tile of queries, for this
   std::size_t accumulators = 0, row_max = 0, row_sums = 0, row_totals = 0, row_lens = 0;
   std::size_t scores = 0, max_lanes = 0, tile_lens = 0;  // a tile
   std::size_t step_max = 0;                              // lanes that leave attention weights: (steps, lanes)
@@ -121,6 +125,7 @@ struct PlanImpl {
   bool factored = false;      // additive: the factored score, else the rational tanh of every sum
   bool pairs_scores = false;  // dot product: by pairs of terms, where queries and keys are fit for it
   bool pairs_values = false;  // pooling: likewise, where powers and values are
+  bool parts = false;         // dot product: scores and pooling by bfloat16 parts, where numbers have them
   // A tile of scores. A worker packs a span of keys at a time (a whole number of tiles) and takes it past a group of
   // queries (again of tiles) whose sums it keeps meanwhile.
   std::size_t tile_queries = 0, tile_keys = 0;
@@ -141,12 +146,22 @@ struct PlanImpl {
   WorkspaceLayout layout;
   PreparedLayout prepared;
 
-  // How projections multiply: by pairs of terms and by bfloat16 parts only if they may.
-  kernels::LinearRowsKernels linear_rows() const {
+  // How one of the maps multiplies: by pairs of terms and by bfloat16 parts only if it may, and by parts only if the plan
+  // is for enough rows: which a run has fewer rows than does not touch their bits.
+  kernels::LinearRowsKernels linear_rows(const matmul::Linear* map) const {
     kernels::LinearRowsKernels linear = kernels->linear_rows;
     linear.has_registers_for_pairs = linear.has_registers_for_pairs && options.pairs != Pairs::kNever;
-    linear.has_tiles = linear.has_tiles && options.parts != Parts::kNever;
+    linear.has_tiles = linear.has_tiles && options.parts != Parts::kNever && has_rows_for_parts(map);
     return linear;
+  }
+  // Weights' parts are 6 bytes where floats are 4, which a few rows wait for. linear/r*_i768_o768, Intel Xeon with AMX,
+  // plain time by that of parts: 1 row 0.4, 4 rows 0.4, 16 rows 0.9, 48 rows 1.7; crossing at some 18 rows, of 256 x 256
+  // weights at 8.
+  bool has_rows_for_parts(const matmul::Linear* map) const {
+    constexpr double kLeastRowsForParts = 24;
+    const bool of_keys = map == key_map || map == value_map;
+    const std::int64_t rows = of_keys ? shape.num_keys : shape.num_queries;
+    return static_cast<double>(shape.batch) * static_cast<double>(rows) >= kLeastRowsForParts;
   }
   // Whether the workspace holds the exponentials of all keys.
   bool keeps_key_exps() const { return factored && window_keys == 0 && !options.prepared_keys; }

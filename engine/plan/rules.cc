@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/plan/pair_rules.h"
+#include "engine/plan/part_rules.h"
 #include "engine/plan/path_rules.h"
 #include "engine/plan/split_rules.h"
 #include "engine/plan/tile_rules.h"
@@ -12,6 +13,7 @@ namespace attend::detail {
 
 void apply_rules(PlanImpl& plan) {
   choose_path(plan);
+  choose_parts(plan);
   choose_sizes(plan);
   choose_tiles(plan);
   choose_pairs(plan);
@@ -22,10 +24,13 @@ void apply_rules(PlanImpl& plan) {
     const auto goes_plainly = [map](const kernels::LinearRowsKernels& kernels) {
       return !map->goes_by_parts(kernels) && !map->goes_by_pairs(kernels);
     };
-    const bool kept_plain = !goes_plainly(plan.kernels->linear_rows) && goes_plainly(plan.linear_rows());
+    const bool kept_plain = !goes_plainly(plan.kernels->linear_rows) && goes_plainly(plan.linear_rows(map));
+    const bool is_asked = plan.options.parts == Parts::kNever || plan.options.pairs == Pairs::kNever;
     plan.reasons.push_back({name, std::to_string(map->in_size()) + " -> " + std::to_string(map->out_size()) + " by " +
                                       map->implementation() +
-                                      (kept_plain ? " unless plain sums are asked for, as here" : "") +
+                                      (!kept_plain ? ""
+                                       : is_asked  ? " unless plain sums are asked for, as here"
+                                                   : " unless rows are few, as here") +
                                       ", weights packed once"});
   };
   map_reason(plan.query_map, "query map");

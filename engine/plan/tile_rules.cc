@@ -15,6 +15,8 @@ namespace {
 // Query rows of a tile: eight steps of the 6-row register kernel. bench: dot_tile/d64_q48_k128 beside
 // dot_tile/d64_q24_k128 and dot_tile/d64_q96_k128, and the same of d128.
 constexpr std::size_t kDotTileQueries = 48;
+// The same where products go by bfloat16 parts: a step of them.
+constexpr std::size_t kPartsTileQueries = kernels::kPartsRowsPerStep;
 // Keys of a dot product's tile: one inner block of the tile product. 48 x 128 scores, 24 KiB, stay in L1 while a panel
 // of keys passes. 256 and 512 changed nothing for dot/b1_h12_m512_n512_d64 and dot/b1_h32_kv8_m2048_n2048_d128_causal;
 // alone: dot_tile/d64_q48_k256 and dot_tile/d64_q48_k512.
@@ -24,6 +26,13 @@ constexpr std::size_t kDotTileKeys = kernels::kInnerBlock;
 // fewer, a group is a tile. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128 and _causal: 512 and 512 650 and 336
 // ms, 256 and 256 644 and 332, 256 and 128 or 192 and 192 640 and 329; 8 heads of 512 to 4096 keys within 1 %.
 constexpr std::size_t kPassBytes = 256 * 1024, kDotGroupBytes = 192 * 1024;
+// The same by bfloat16 parts, for CPUs with 2 MiB of L2; groups of more than 768 KiB would leave less of a worker's 1 MiB
+// than the rest wants. Intel Xeon with AMX, passes of 384 KiB and groups of 384, 768 and 1536: 162 and 274, 157 and 267,
+// 146 and 259 ms; passes of 768 KiB 159 and 293, 160 and 282, 154 and 277; of 1536 KiB 178 and 330.
+constexpr std::size_t kPartsPassBytes = 384 * 1024, kPartsGroupBytes = 768 * 1024;
+// Rows of a group that meets all keys in one pass. dot/b1_h12_m512_n512_d64 with 32, 64, 128, 256 and 512 of them: 4.3,
+// 4.1, 4.05, 4.2 and 4.5 ms.
+constexpr std::size_t kPartsGroupRows = 4 * kPartsTileQueries;
 // Queries of an additive tile, and its keys where hidden units and values are few: 16 x 512 scores are 32 KiB. By
 // arithmetic: the score is bound by its own from a few rows on, so that little is to be won by either. Others on a
 // machine of yours, for additive/b2_m256_n1024_u128: attend plan --layer additive --shape 2,256,1024,192,256,256
@@ -113,18 +122,22 @@ void choose_decoding(PlanImpl& plan) {
   plan.reasons.push_back({"prefetch", text_of(plan.decode_prefetch, most_bytes(plan))});
 }
 
+// Rows of a tile: by parts, whole steps, so that each tile of a group begins with one.
+std::size_t whole_steps(const PlanImpl& plan, std::size_t rows) {
+  return plan.parts ? round_up(rows, kernels::kPartsRowsPerStep) : rows;
+}
+
 void choose_packed_tiles(PlanImpl& plan) {
   const std::size_t panel = plan.kernels->pack.panel_width;
   const bool additive = plan.layer->score == Score::kAdditive, fused = plan.pooling == Pooling::kFused;
-  const std::size_t most_queries = additive ? kAdditiveTileQueries : kDotTileQueries;
+  const std::size_t most_queries = additive ? kAdditiveTileQueries : plan.parts ? kPartsTileQueries : kDotTileQueries;
   const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
-  const bool chunked =
-      fused && queries <= kChunkQueries && plan.key_capacity > kChunkKeys && !plan.options.attention_weights;
+  const bool chunked = pools_in_chunks(plan);
   plan.chunk_keys = chunked ? kChunkKeys : 0;
   plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel && !chunked ? 2 : 1;
   std::string why;
   if (fused) {
-    plan.tile_queries = std::min(queries, wanted_or(plan.wanted_tile_queries, most_queries));
+    plan.tile_queries = std::min(queries, whole_steps(plan, wanted_or(plan.wanted_tile_queries, most_queries)));
     plan.tile_keys = additive
                          ? additive_span(plan)
                          : std::min(plan.key_capacity, round_up(wanted_or(plan.wanted_tile_keys, kDotTileKeys), panel));
@@ -134,9 +147,11 @@ void choose_packed_tiles(PlanImpl& plan) {
               : "all keys fit one tile";
   } else {
     const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kLeastRows * kLeastRows;
-    plan.tile_queries =
-        std::min(queries, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kLeastRows, most_queries)));
-    plan.tile_keys = additive ? additive_span(plan) : plan.key_capacity;
+    plan.tile_queries = std::min(
+        queries, whole_steps(plan, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kLeastRows, most_queries))));
+    plan.tile_keys = additive     ? additive_span(plan)
+                     : plan.parts ? std::min(plan.key_capacity, kDotTileKeys)
+                                  : plan.key_capacity;
     why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
           std::to_string(kLeastRows);
   }
@@ -145,30 +160,44 @@ void choose_packed_tiles(PlanImpl& plan) {
   plan.span_keys = additive ? plan.tile_keys : plan.key_capacity;
   plan.pass_keys = plan.span_keys;
   plan.group_queries = plan.tile_queries;
-  const std::size_t pass_bytes = (plan.inner_size + plan.padded_values) * sizeof(float);
-  if (!additive && fused && pass_bytes * plan.key_capacity > kPassBytes) {
-    plan.pass_keys = std::min(multiple_within(kPassBytes, pass_bytes, plan.tile_keys), plan.span_keys);
+  const std::size_t number_bytes = plan.parts ? kernels::kNumParts * sizeof(std::uint16_t) : sizeof(float);
+  const std::size_t key_bytes = (plan.inner_size + plan.padded_values) * number_bytes;
+  const std::size_t pass_bytes = plan.parts ? kPartsPassBytes : kPassBytes;
+  if (!additive && fused && key_bytes * plan.key_capacity > pass_bytes) {
+    plan.pass_keys = std::min(multiple_within(pass_bytes, key_bytes, plan.tile_keys), plan.span_keys);
   }
-  if (fused && (additive || plan.pass_keys < plan.span_keys)) {
-    const std::size_t row_bytes = (plan.padded_values * plan.accumulator_levels + plan.inner_size) * sizeof(float);
+  std::size_t group_bytes = 0;
+  if (fused && (additive || plan.parts || plan.pass_keys < plan.span_keys)) {
+    const std::size_t inner_bytes = plan.inner_size * (sizeof(float) + (plan.parts ? number_bytes : 0));
+    const std::size_t row_bytes = plan.padded_values * plan.accumulator_levels * sizeof(float) + inner_bytes;
+    group_bytes = additive ? kGroupBytes : plan.parts ? kPartsGroupBytes : kDotGroupBytes;
     plan.group_queries =
-        std::min(multiple_within(additive ? kGroupBytes : kDotGroupBytes, row_bytes, plan.tile_queries),
-                 round_up(queries, plan.tile_queries));
+        std::min(multiple_within(group_bytes, row_bytes, plan.tile_queries), round_up(queries, plan.tile_queries));
+    if (plan.parts && plan.pass_keys == plan.span_keys) {
+      plan.group_queries = std::min(plan.group_queries, std::max(kPartsGroupRows, plan.tile_queries));
+    }
   }
   plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
                                        " keys, panels of " + std::to_string(panel) + ": " + who_wants(plan) + why});
   if (plan.group_queries > plan.tile_queries) {
-    plan.reasons.push_back({"group", std::to_string(plan.group_queries) + " queries pass " +
-                                         std::to_string(plan.pass_keys) +
-                                         " keys before the next keys, their sums within " +
-                                         std::to_string((additive ? kGroupBytes : kDotGroupBytes) / 1024) + " KiB"});
+    plan.reasons.push_back(
+        {"group", std::to_string(plan.group_queries) + " queries pass " + std::to_string(plan.pass_keys) +
+                      " keys before the next keys, their sums within " + std::to_string(group_bytes / 1024) + " KiB"});
   }
 }
 
 }  // namespace
 
+bool pools_in_chunks(const PlanImpl& plan) {
+  const std::size_t queries = to_size(plan.shape.num_queries), panel = plan.kernels->pack.panel_width;
+  return plan.pooling == Pooling::kFused && queries <= kChunkQueries && !plan.options.attention_weights &&
+         round_up(to_size(plan.shape.num_keys), panel) > kChunkKeys;
+}
+
 void choose_sizes(PlanImpl& plan) {
-  const std::size_t panel = plan.kernels->pack.panel_width;
+  // Whole panels, and where products go by parts, whole tiles of terms.
+  const std::size_t panel =
+      plan.parts ? std::max(plan.kernels->pack.panel_width, kernels::kPartsTerms) : plan.kernels->pack.panel_width;
   plan.inner_size = to_size(plan.score_size) + (plan.layer->score == Score::kGaussian ? 1 : 0);
   plan.key_capacity = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
   plan.padded_values = round_up(to_size(plan.head_value_size), panel);

@@ -16,6 +16,9 @@ inline constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The fewest rows of them, however long: those that the register kernel takes at a time.
 inline constexpr std::size_t kLeastRows = kernels::kRowsPerStep;
 
+// Whether keys are pooled in chunks whose results are merged. The path must be chosen, fused or materialised.
+bool pools_in_chunks(const PlanImpl& plan);
+
 // Sizes that every path shares. The path must be chosen.
 void choose_sizes(PlanImpl& plan);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/carver.h"
 #include "engine/base/checked.h"
 
 namespace attend::detail {
@@ -25,7 +26,11 @@ HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size
       pair_sums_(reinterpret_cast<float*>(worker + plan_.layout.pair_sums)),
       fit_keys_(reinterpret_cast<std::int32_t*>(worker + plan_.layout.fit_keys)),
       value_pair_sums_(reinterpret_cast<float*>(worker + plan_.layout.value_pair_sums)),
-      fit_values_(reinterpret_cast<std::int32_t*>(worker + plan_.layout.fit_values)) {
+      fit_values_(reinterpret_cast<std::int32_t*>(worker + plan_.layout.fit_values)),
+      key_parts_(part<std::uint16_t>(worker, plan_.layout.key_parts)),
+      fit_for_parts_(part<std::uint8_t>(worker, plan_.layout.keys_with_parts)),
+      value_parts_(part<std::uint16_t>(worker, plan_.layout.value_parts)),
+      values_fit_for_parts_(part<std::uint8_t>(worker, plan_.layout.values_with_parts)) {
   // Gaussian: -|q - k|^2 / 2 = q.k - |k|^2 / 2 - |q|^2 / 2, where the last term is the same for all keys of a row. Far
   // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
   // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
@@ -43,13 +48,15 @@ void HeadKeys::hold(std::size_t span) {
 
 const float* HeadKeys::panels(std::size_t first) {
   if (packed_.key_panels != nullptr) return packed_.key_panels_at(b_, h_, first);
-  const std::size_t span = span_begin(first);
+  // By parts, a tile at a time: what is taken apart is not read again, but for keys and queries that are not fit.
+  const std::size_t held = plan_.parts ? plan_.tile_keys : plan_.span_keys;
+  const std::size_t span = first - (first - begin_) % held;
   if (span != keys_span_ && window_ != nullptr) {
     window_->pack(b_, span, span + plan_.span_keys, packed_keys_);
   } else if (span != keys_span_) {
     plan_.kernels->pack.keys({.keys = job_.keys.at(b_, h_, static_cast<std::int64_t>(span)),
                               .keys_stride = job_.keys.row_stride,
-                              .num_keys = span_size(span),
+                              .num_keys = std::min(held, limit_ - span),
                               .size = score_size_,
                               .center = center_,
                               .half_norms = plan_.layer->score == Score::kGaussian,
@@ -77,6 +84,45 @@ float HeadKeys::look_for_pairs() {
 HeadKeys::Pairs HeadKeys::pairs(std::size_t first) const {
   if (mean_square_for_pairs_.value_or(0) == 0) return {nullptr, nullptr};
   return {pair_sums_ + (first - begin_), fit_keys_ + (first - begin_) / panel_};
+}
+
+HeadKeys::Parts HeadKeys::key_parts(std::size_t first) {
+  const std::size_t span = span_begin(first);
+  if (span != key_parts_span_) {
+    key_parts_span_ = span;
+    all_keys_fit_ = true;
+    const std::size_t end = span + span_size(span);
+    for (std::size_t key = span; key < end; key += plan_.tile_keys) {
+      const bool all =
+          plan_.kernels->tile_parts.keys({.panels = panels(key),
+                                          .panel_stride = plan_.inner_size * panel_,
+                                          .num_keys = std::min(plan_.tile_keys, end - key),
+                                          .size = plan_.inner_size,
+                                          .parts = key_parts_ + kernels::key_parts_at(key - span, plan_.inner_size),
+                                          .fit = fit_for_parts_ + (key - span)});
+      all_keys_fit_ = all_keys_fit_ && all;
+    }
+  }
+  const std::size_t key = first - span;
+  return {key_parts_ + kernels::key_parts_at(key, plan_.inner_size), all_keys_fit_ ? nullptr : fit_for_parts_ + key};
+}
+
+HeadKeys::ValueParts HeadKeys::value_parts(std::size_t first) {
+  const std::size_t span = span_begin(first), size = span_size(span);
+  if (span != value_parts_span_) {
+    value_parts_span_ = span;
+    const Values all = values(span);
+    all_values_fit_ = plan_.kernels->tile_parts.values({.values = all.panels,
+                                                        .panel_stride = all.panel_stride,
+                                                        .row_stride = all.row_stride,
+                                                        .num_values = size,
+                                                        .size = value_size_,
+                                                        .parts = value_parts_,
+                                                        .fit = values_fit_for_parts_});
+  }
+  const std::size_t value = first - span;
+  return {value_parts_ + kernels::value_parts_at(value), kernels::parts_size(kernels::kPartsColumns, size),
+          all_values_fit_ ? nullptr : values_fit_for_parts_ + value};
 }
 
 HeadKeys::Values HeadKeys::values(std::size_t first) {
@@ -113,7 +159,8 @@ HeadKeys::Values HeadKeys::values_of_span(std::size_t first) {
   if (packed_.value_panels != nullptr) {
     return {packed_.value_panels_at(b_, h_, first), packed_.capacity * panel_, width};
   }
-  if (values_in_place()) {
+  // Products by parts read values once, to take them apart.
+  if (plan_.parts || values_in_place()) {
     return {job_.values.at(b_, h_, static_cast<std::int64_t>(first)), panel_, job_.values.row_stride};
   }
   const std::size_t span = span_begin(first);

@@ -24,7 +24,8 @@ class HeadKeys {
   // The span that begins with key `span` is used next: projects it, if that is done here.
   void hold(std::size_t span);
 
-  // Keys from `first` on, a multiple of the panel width, to the end of their span: as panels ...
+  // Keys from `first` on, a multiple of the panel width, to the end of their span, or where products go by parts, of
+  // their tile: as panels ...
   const float* panels(std::size_t first);
   // ... what their products by pairs of terms want beside them, null where none of the head's go this way ...
   struct Pairs {
@@ -35,6 +36,20 @@ class HeadKeys {
   // ... their exponentials, and the largest |b| of each, for the factored score.
   const float* exps(std::size_t first) const { return packed_.key_exps_at(b_, h_, first); }
   const float* max(std::size_t first) const { return packed_.key_max_at(b_, h_, first); }
+
+  // What products by bfloat16 parts want beside panels(first).
+  struct Parts {
+    const std::uint16_t* parts;
+    const std::uint8_t* fit;  // null: all are
+  };
+  Parts key_parts(std::size_t first);
+  // And beside values(first).
+  struct ValueParts {
+    const std::uint16_t* parts;
+    std::size_t column_stride;
+    const std::uint8_t* fit;
+  };
+  ValueParts value_parts(std::size_t first);
 
   // Looks at all keys of the head, before any are met: the mean square that queries are brought to for pairs, or 0.
   float look_for_pairs();
@@ -84,8 +99,14 @@ class HeadKeys {
   std::int32_t* const fit_values_;
   std::optional<float> values_mean_square_;
   const float* center_ = nullptr;
-  std::size_t keys_span_ = kNone, values_span_ = kNone;  // what packed_keys_ and packed_values_ hold
-  std::size_t paired_span_ = kNone;                      // what value_pair_sums_ are of
+  std::uint16_t* const key_parts_;
+  std::uint8_t* const fit_for_parts_;
+  std::uint16_t* const value_parts_;
+  std::uint8_t* const values_fit_for_parts_;
+  bool all_keys_fit_ = true, all_values_fit_ = true;
+  std::size_t key_parts_span_ = kNone, value_parts_span_ = kNone;  // what these are of
+  std::size_t keys_span_ = kNone, values_span_ = kNone;            // what packed_keys_ and packed_values_ hold
+  std::size_t paired_span_ = kNone;                                // what value_pair_sums_ are of
   bool values_finite_ = true;
 };
 

@@ -51,7 +51,7 @@ bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const P
       results[at] = kept ? job.destination.at(b, 0, row + i) : unkept + at * out;
     }
   });
-  if (!job.map->multiply(plan.linear_rows(), sources.data(), results.data(), static_cast<std::size_t>(count),
+  if (!job.map->multiply(plan.linear_rows(job.map), sources.data(), results.data(), static_cast<std::size_t>(count),
                          worker + plan.layout.map_scratch)) {
     return false;
   }
@@ -77,7 +77,7 @@ std::size_t MapJob::num_blocks(std::size_t block_rows) const {
 
 bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
   const bool sinks = job.sink != nullptr || job.destination.data == nullptr;
-  const bool has_little_scratch = plan.window_keys > 0 && job.map->goes_by_parts(plan.linear_rows());
+  const bool has_little_scratch = plan.window_keys > 0 && job.map->goes_by_parts(plan.linear_rows(job.map));
   const auto most = static_cast<std::int64_t>(has_little_scratch ? job.map->few_rows()
                                               : sinks            ? matmul::Linear::kRowBlock
                                                                  : matmul::Linear::kMostRows);

@@ -48,6 +48,8 @@ class HeadGroup {
         scores_(part<float>(worker, plan_.layout.scores)),
         max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
+        power_parts_(part<std::uint16_t>(worker, plan_.layout.power_parts)),
+        lens_here_(part<std::int32_t>(worker, plan_.layout.lens_of_pass)),
         next_rows_(next_rows) {}
 
   // Queries first ... last - 1 of each head, a group at a time, and the same ones of all heads before the next ones:
@@ -132,6 +134,7 @@ class HeadGroup {
   // tile_lens_: valid ones of them per row, which are forgotten.
   void pool_values(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
     if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(tile.row, tile.rows);
+    if (plan_.parts) return pool_by_parts(tile, p, p_stride, first, columns);
     if (!plan_.pairs_values) return pool_block(tile, p, p_stride, first, columns);
     for (std::size_t k = 0; k < columns; k += kernels::kInnerBlock) {
       const std::size_t block = std::min(kernels::kInnerBlock, columns - k);
@@ -140,6 +143,36 @@ class HeadGroup {
       }
       pool_block(tile, p + k, p_stride, first + k, block);
     }
+  }
+
+  kernels::PoolPartsArgs parts_of_values(const Tile& tile, std::size_t first, std::size_t columns) {
+    const HeadKeys::ValueParts parts = keys_.value_parts(first);
+    const HeadKeys::Values plain = keys_.values(first);
+    return {.num_rows = tile.rows,
+            .num_values = columns,
+            .size = value_size_,
+            .powers = nullptr,
+            .powers_stride = 0,
+            .lens = nullptr,
+            .values = parts.parts,
+            .column_stride = parts.column_stride,
+            .fit_values = parts.fit,
+            .plain_values = plain.panels,
+            .plain_panel_stride = plain.panel_stride,
+            .plain_row_stride = plain.row_stride,
+            .accumulate = !writes_first_ || first > begin_,
+            .c = accumulators_ + tile.row * accumulator_stride_,
+            .c_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
+            .scratch = power_parts_};
+  }
+
+  void pool_by_parts(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first,
+                     std::size_t columns) {
+    kernels::PoolPartsArgs args = parts_of_values(tile, first, columns);
+    args.powers = p;
+    args.powers_stride = p_stride;
+    args.lens = tile_lens_;
+    kernels_.tile_parts.pool(args);
   }
 
   // The same of the keys of one block of the tile product, or of all if no rows go by pairs.
@@ -224,6 +257,10 @@ class HeadGroup {
     for (std::size_t pass = begin_; pass < group.longest; pass += plan_.pass_keys) {
       keys_.hold(pass);
       if (pass + plan_.pass_keys >= group.longest) prefetch_next(group);
+      if (plan_.parts && plan_.layer->score == Score::kDot) {
+        attend_by_parts(group, pass, std::min(pass + plan_.pass_keys, group.longest));
+        continue;
+      }
       for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
         const Tile tile = tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
         const std::size_t end = std::min(pass + plan_.pass_keys, tile.longest);
@@ -234,8 +271,25 @@ class HeadGroup {
     }
   }
 
+  // Scores, softmax and pooling of keys first ... end - 1 in one.
+  void attend_by_parts(const Tile& group, std::size_t first, std::size_t end) {
+    for (std::size_t to; first < end; first = to) {
+      to = std::min(end, plan_.accumulator_levels > 1 ? round_up(first + 1, kKeysPerLevel) : end);
+      if (!tile_scores_.all_are_fit(first)) to = std::min(to, first + plan_.tile_keys);
+      if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(0, group.rows);
+      const std::size_t columns = to - first;
+      for (std::size_t r = 0; r < group.rows; ++r) lens_here_[r] = len_within(r, first, columns);
+      const kernels::ScorePartsArgs score = tile_scores_.parts_of(group, first, columns, lens_here_, scores_);
+      kernels_.tile_parts.attend({.score = score,
+                                  .softmax = softmax_args(group, columns, nullptr, nullptr),
+                                  .pool = parts_of_values(group, first, columns),
+                                  .tile_keys = std::min(plan_.tile_keys, kernels::kPoolPartsKeys)});
+    }
+  }
+
   void pool_tile(const Tile& tile, std::size_t first, std::size_t columns) {
-    float* max_lanes = plan_.layer->score == Score::kDot ? max_lanes_ : nullptr;
+    const bool has_max = plan_.layer->score == Score::kDot && !plan_.parts;
+    float* max_lanes = has_max ? max_lanes_ : nullptr;
     score(tile, first, columns, scores_, max_lanes);
     softmax_step(tile, columns, tile_lens_, max_lanes);
     pool_values(tile, scores_, static_cast<std::ptrdiff_t>(plan_.scores_stride), first, columns);
@@ -334,19 +388,24 @@ class HeadGroup {
 
   // scores_ become powers.
   void softmax_step(const Tile& tile, std::size_t columns, const std::int32_t* lens, const float* max_lanes) {
-    kernels_.softmax_tile.step({.scores = scores_,
-                                .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
-                                .num_rows = tile.rows,
-                                .num_columns = columns,
-                                .lens = lens,
-                                .scale = plan_.score_scale,
-                                .max_lanes = max_lanes,
-                                .power_exponents = plan_.pairs_values ? power_exponents_ + tile.row : nullptr,
-                                .row_max = row_max_ + tile.row,
-                                .row_sums = row_sums_ + tile.row * kernels_.softmax_tile.sums_stride,
-                                .accumulators = accumulators_ + tile.row * accumulator_stride_,
-                                .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
-                                .accumulator_columns = accumulator_stride_});
+    kernels_.softmax_tile.step(softmax_args(tile, columns, lens, max_lanes));
+  }
+
+  kernels::SoftmaxTileArgs softmax_args(const Tile& tile, std::size_t columns, const std::int32_t* lens,
+                                        const float* max_lanes) const {
+    return {.scores = scores_,
+            .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+            .num_rows = tile.rows,
+            .num_columns = columns,
+            .lens = lens,
+            .scale = plan_.score_scale,
+            .max_lanes = max_lanes,
+            .power_exponents = plan_.pairs_values ? power_exponents_ + tile.row : nullptr,
+            .row_max = row_max_ + tile.row,
+            .row_sums = row_sums_ + tile.row * kernels_.softmax_tile.sums_stride,
+            .accumulators = accumulators_ + tile.row * accumulator_stride_,
+            .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
+            .accumulator_columns = accumulator_stride_};
   }
 
   void finish(std::int64_t m, std::size_t rows) {
@@ -386,7 +445,25 @@ class HeadGroup {
   float* const scores_;
   float* const max_lanes_;
   std::int32_t* const tile_lens_;
+  std::uint16_t* const power_parts_;
+  std::int32_t* const lens_here_;  // of all rows of a group, of the keys of a pass
   NextRows& next_rows_;
+};
+
+// The thread's tiles, where products go by parts.
+class TilesOfThread {
+ public:
+  explicit TilesOfThread(const PlanImpl& plan) : kernels_(plan.kernels->tile_parts), used_(plan.parts) {
+    if (used_) kernels_.configure();
+  }
+  ~TilesOfThread() {
+    if (used_) kernels_.release();
+  }
+  TilesOfThread(const TilesOfThread&) = delete;
+
+ private:
+  const kernels::TilePartsKernels& kernels_;
+  const bool used_;
 };
 
 }  // namespace
@@ -412,6 +489,7 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
     // Additive layers have one head, so heads are entries.
     if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
   }
+  const TilesOfThread tiles(plan);
   NextRows next_rows(job);
   next_rows.goes_on_with(item.next, plan.key_capacity);
   for (std::int64_t head = first_head; head < last_head; ++head) {

@@ -22,6 +22,8 @@ TileScores::TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head,
       packed_queries_(part<float>(worker, plan_.layout.packed_queries)),
       paired_queries_(part<float>(worker, plan_.layout.paired_queries)),
       paired_rows_(part<kernels::PairedRow>(worker, plan_.layout.paired_rows)),
+      query_parts_(part<std::uint16_t>(worker, plan_.layout.query_parts)),
+      fit_for_parts_(part<std::uint8_t>(worker, plan_.layout.queries_with_parts)),
       query_exps_(part<float>(worker, plan_.layout.query_exps)),
       query_max_(part<float>(worker, plan_.layout.query_max)),
       tier_counts_(tier_counts),
@@ -49,6 +51,14 @@ void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, 
                          .append_scale = plan_.layer->score == Score::kGaussian,
                          .packed = packed_queries_,
                          .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
+  if (plan_.parts) {
+    all_queries_fit_ = kernels_.tile_parts.queries({.rows = packed_queries_,
+                                                    .stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                                                    .num_rows = rows,
+                                                    .size = plan_.inner_size,
+                                                    .parts = query_parts_,
+                                                    .fit = fit_for_parts_});
+  }
   if (!plan_.pairs_scores) return;
   const float keys_mean_square = keys_.look_for_pairs();
   if (keys_mean_square == 0) return;
@@ -71,8 +81,28 @@ void TileScores::score(const Tile& tile, std::size_t first, std::size_t columns,
   if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
 }
 
+kernels::ScorePartsArgs TileScores::parts_of(const Tile& tile, std::size_t first, std::size_t columns,
+                                             const std::int32_t* lens, float* scores) {
+  const HeadKeys::Parts keys = keys_.key_parts(first);
+  return {.num_rows = tile.rows,
+          .num_columns = columns,
+          .size = plan_.inner_size,
+          .queries = query_parts_ + kernels::parts_size(tile.row, plan_.inner_size),
+          .fit_queries = all_queries_fit_ ? nullptr : fit_for_parts_ + tile.row,
+          .plain_queries = packed_queries_ + tile.row * plan_.inner_size,
+          .plain_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+          .keys = keys.parts,
+          .fit_keys = keys.fit,
+          .panels = all_are_fit(first) ? nullptr : keys_.panels(first),
+          .panel_stride = panel_stride_,
+          .lens = lens,
+          .scores = scores,
+          .scores_stride = scores_stride_};
+}
+
 void TileScores::score_products(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
                                 float* scores, float* max_lanes) {
+  if (plan_.parts) return kernels_.tile_parts.score(parts_of(tile, first, columns, lens, scores));
   const kernels::TileProductArgs product{.a = packed_queries_ + tile.row * plan_.inner_size,
                                          .a_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
                                          .b = keys_.panels(first),

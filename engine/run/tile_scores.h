@@ -29,6 +29,12 @@ class TileScores {
   // exponentials.
   void take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens);
 
+  // Whether all queries of the group and keys of the span of `first` are fit for products by bfloat16 parts.
+  bool all_are_fit(std::size_t first) { return all_queries_fit_ && keys_.key_parts(first).fit == nullptr; }
+  // What their kernels want of the queries of a tile and some keys: of one tile, where not all are fit.
+  kernels::ScorePartsArgs parts_of(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
+                                   float* scores);
+
   // scores[r][j] for the queries of a tile of the group and keys first ... first + columns - 1; first is a multiple of
   // the panel width. lens: how many of these keys each query sees; scores beyond are unspecified. Rows of scores are
   // scores_stride of the plan apart. max_lanes: where the largest of each row are left, for a dot product, or null.
@@ -59,6 +65,9 @@ class TileScores {
   float* const packed_queries_;
   float* const paired_queries_;
   kernels::PairedRow* const paired_rows_;
+  std::uint16_t* const query_parts_;
+  std::uint8_t* const fit_for_parts_;
+  bool all_queries_fit_ = true;
   float* const query_exps_;
   float* const query_max_;
   std::uint64_t* const tier_counts_;

@@ -89,13 +89,16 @@ enum class Pairs {
   kAlways,       // scores and pooling wherever there are tiles, on every CPU and target: for tests
 };
 
-// Products by bfloat16 parts: each number is the sum of three of 8 bits, six of whose products are that of two numbers,
-// on CPUs that multiply tiles of them (Intel's AMX). As exact as plain sums for numbers that are neither huge nor tiny;
-// others are multiplied plainly. The last bits differ.
+// Products by bfloat16 parts: a float is the sum of three bfloat16 numbers, and six of their products, which tiles (AMX)
+// multiply at 16 times the rate of multiply-adds, make one of floats, as exactly as plain sums: about twice as fast. On
+// Intel's servers since Sapphire Rapids, for targets AVX3 and better. The last bits differ.
+//
+// The first plan of a process asks Linux for the use of tiles on such CPUs, for all its threads. It is refused where a
+// thread has set up a stack for signals that is too small for them; products then go as elsewhere.
 enum class Parts {
-  kWhereFaster,  // by the planner's rules
-  kNever,        // plain sums, also on these CPUs
-  kAlways,       // wherever there are tiles, on every CPU and target: for tests
+  kWhereFaster,  // products of queries and keys, pooling of values, and projections, by the planner's rules
+  kNever,        // as on CPUs without tiles
+  kAlways,       // scores and pooling wherever there are tiles of queries and keys, on every CPU and target: for tests
 };
 
 struct Machine;  // attend/planner.h
@@ -135,7 +138,7 @@ struct PlanOptions {
   // Whether products may go by pairs of terms. kNever for bits that do not depend on whose CPU it is, as far as
   // projections are not oneDNN's.
   Pairs pairs = Pairs::kWhereFaster;
-  // Whether products may go by bfloat16 parts, likewise.
+  // Whether products may go by bfloat16 parts; likewise.
   Parts parts = Parts::kWhereFaster;
   // Path additive/factored. A tier for every tile, for tests: results are wrong where the ranges exceed it.
   ScoreTier score_tier = ScoreTier::kByRange;

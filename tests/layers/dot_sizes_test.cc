@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/kernels/kernel_set.h"
 #include "engine/kernels/pack.h"
 #include "engine/kernels/query_lanes.h"
 #include "tests/support/compare.h"
@@ -38,10 +39,17 @@ TEST_CASE("contract 6: packed keys and values beyond 256 KiB pass groups of quer
   const auto check = [](const CaseSpec& spec) {
     const LayerCase c(spec);
     for_each_target([&](const Target& target) {
-      const PlanOptions options{.target = target, .causal = spec.causal, .padding = spec.padding, .path = "dot/fused"};
+      PlanOptions options{.target = target, .causal = spec.causal, .padding = spec.padding, .path = "dot/fused"};
+      options.parts = Parts::kNever;
+      CHECK(missing_parts(c.attention.plan(c.shape, options).explain(), {"queries pass 128 keys"}) == "");
+      options.parts = Parts::kAlways;
       CHECK(missing_parts(c.attention.plan(c.shape, options).explain(), {"queries pass 128 keys"}) == "");
     });
-    check_truth(c);
+    for (const Parts parts : {Parts::kNever, Parts::kAlways}) {
+      CaseSpec by = spec;
+      by.parts = parts;
+      check_truth(LayerCase(by));
+    }
   };
   CaseSpec spec{.layer = Layer::kDot,
                 .batch = 1,
@@ -115,7 +123,7 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
   for_each_target([&](const Target& target) {
     const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size) {
       const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 8};
-      return std::string(layer.plan(shape, {.target = target, .pairs = Pairs::kNever}).path());
+      return std::string(layer.plan(shape, {.target = target, .pairs = Pairs::kNever, .parts = Parts::kNever}).path());
     };
     const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
     const bool wide = lanes >= 16, single = lanes == 1;
@@ -163,12 +171,32 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
   });
 }
 
+TEST_CASE("plan: tiles that go by bfloat16 parts take over from wide lanes, where the CPU has tiles") {
+  const DotAttention layer;
+  for_each_target([&](const Target& target) {
+    const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size, bool weights = false) {
+      const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 4};
+      return std::string(
+          layer.plan(shape, {.target = target, .attention_weights = weights, .pairs = Pairs::kNever}).path());
+    };
+    if (!kernels::kernel_set(target.id()).tile_parts.has_tiles) return;
+    CHECK(path(64, 128, 64) == "dot/fused");
+    CHECK(path(64, 127, 64) == "dot/lanes");
+    CHECK(path(63, 256, 64) == "dot/lanes");
+    CHECK(path(64, 512, 64) == "dot/fused");
+    CHECK(path(64, 513, 64) == "dot/lanes");  // lanes gain by few rows of many terms
+    CHECK(path(96, 513, 64) == "dot/fused");
+    CHECK(path(96, 63, 128) == "dot/lanes");
+    CHECK(path(32, 256, 64, true) == "dot/lanes");  // weights, as without parts
+  });
+}
+
 TEST_CASE("plan: tiles that score by pairs of terms take over from wide lanes earlier") {
   const DotAttention layer;
   for_each_target([&](const Target& target) {
     const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size, Pairs pairs) {
       const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 4};
-      return std::string(layer.plan(shape, {.target = target, .pairs = pairs}).path());
+      return std::string(layer.plan(shape, {.target = target, .pairs = pairs, .parts = Parts::kNever}).path());
     };
     if (kernels::query_lanes_kernels(target.id()).lanes < 16) return;
     CHECK(path(64, 256, 64, Pairs::kNever) == "dot/lanes");

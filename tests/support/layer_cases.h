@@ -49,6 +49,7 @@ struct CaseSpec {
   Causal causal = Causal::kNone;
   Padding padding = Padding::kCompute;
   Pairs pairs = Pairs::kWhereFaster;
+  Parts parts = Parts::kWhereFaster;
   Lens lens = Lens::kPerBatch;
   std::int64_t min_len = 0;
   float spread = 1;
@@ -136,7 +137,7 @@ class LayerCase {
   }
 
   // What a plan must be told for runs to give truth().
-  PlanOptions plan_options() const { return {.causal = spec.causal, .padding = spec.padding, .pairs = spec.pairs}; }
+  PlanOptions plan_options() const { return {.causal = spec.causal, .padding = spec.padding, .pairs = spec.pairs, .parts = spec.parts}; }
 
   // Queries of entry b that are computed: the first so many.
   std::int64_t computed_queries(std::int64_t b) const {
