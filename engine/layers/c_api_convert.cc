@@ -121,6 +121,19 @@ Pairs pairs_of(std::int32_t pairs) {
   }
 }
 
+Parts parts_of(std::int32_t parts) {
+  switch (parts) {
+    case ATTEND_PARTS_WHERE_FASTER:
+      return Parts::kWhereFaster;
+    case ATTEND_PARTS_NEVER:
+      return Parts::kNever;
+    case ATTEND_PARTS_ALWAYS:
+      return Parts::kAlways;
+    default:
+      fail("parts is ", parts, ", expected one of ATTEND_PARTS_WHERE_FASTER, _NEVER, _ALWAYS");
+  }
+}
+
 // C's zero means what is -1 in C++.
 ScoreTier score_tier_of(std::int32_t score_tier) {
   switch (score_tier) {
@@ -199,6 +212,7 @@ PlanOptions options_of(const attend_plan_options& options) {
           .path = options.path != nullptr ? options.path : "",
           .prepared_keys = options.prepared_keys != 0,
           .pairs = pairs_of(options.pairs),
+          .parts = parts_of(options.parts),
           .score_tier = score_tier_of(options.score_tier),
           .count_tiers = options.count_tiers != 0};
 }

@@ -211,6 +211,13 @@ enum {
   ATTEND_PAIRS_ALWAYS = 2         // scores and pooling wherever there are tiles: for tests
 };
 
+// Products by bfloat16 parts: attend::Parts in attend/plan.h.
+enum {
+  ATTEND_PARTS_WHERE_FASTER = 0,  // by the planner's rules, on CPUs with AMX
+  ATTEND_PARTS_NEVER = 1,         // as on CPUs without
+  ATTEND_PARTS_ALWAYS = 2         // scores and pooling wherever there are tiles: for tests
+};
+
 typedef struct attend_plan_options {
   int32_t threads;            // the most tasks a run may use at once; 0: 1. Never changes a result
   int32_t attention_weights;  // boolean: runs will ask for them
@@ -225,6 +232,7 @@ typedef struct attend_plan_options {
   int32_t score_tier;   // one of ATTEND_SCORE_TIER_..., for every tile; for tests: wrong where ranges exceed it
   int32_t count_tiers;  // boolean: runs count their tiles, for attend_plan_tier_counts and attend_plan_explain_run
   int32_t pairs;        // one of ATTEND_PAIRS_...; any path
+  int32_t parts;        // one of ATTEND_PARTS_...; any path
 } attend_plan_options;
 
 // Checks the shape against the layer's parameters, chooses path, tiles and workspace. options: NULL for the defaults.

@@ -68,6 +68,26 @@ TEST_CASE("C API: products by pairs of terms, where they are faster, never or al
   }
 }
 
+TEST_CASE("C API: products by bfloat16 parts, where they are faster, never or always") {
+  const LayerCase dot({.layer = Layer::kDot, .num_queries = 70, .num_keys = 150, .size = 32});
+  const LayerHandle layer = c_layer(dot);
+  const attend_shape shape = c_shape(dot.shape);
+  const std::pair<std::int32_t, Parts> kAll[] = {{ATTEND_PARTS_WHERE_FASTER, Parts::kWhereFaster},
+                                                 {ATTEND_PARTS_NEVER, Parts::kNever},
+                                                 {ATTEND_PARTS_ALWAYS, Parts::kAlways}};
+  for (const auto& [in_c, in_cpp] : kAll) {
+    attend_plan_options options{};
+    options.path = "dot/fused";
+    options.parts = in_c;
+    const PlanHandle plan = make<PlanHandle>(attend_plan_create, layer.get(), &shape, &options);
+    const std::string said = explanation(plan.get());
+    CHECK(said == dot.attention.plan(dot.shape, {.path = "dot/fused", .parts = in_cpp}).explain());
+    if (in_cpp != Parts::kWhereFaster) {
+      CHECK((said.find("by bfloat16 parts") != std::string::npos) == (in_cpp == Parts::kAlways));
+    }
+  }
+}
+
 TEST_CASE("C API: a zeroed struct means the defaults") {
   const LayerCase c({.layer = Layer::kDot, .batch = 1, .num_queries = 1, .num_keys = 1, .lens = Lens::kNone});
   const LayerHandle layer = c_layer(c);
@@ -78,6 +98,7 @@ TEST_CASE("C API: a zeroed struct means the defaults") {
   CHECK(zeroed.causal == ATTEND_CAUSAL_NONE);
   CHECK(zeroed.padding == ATTEND_PADDING_COMPUTE);
   CHECK(zeroed.pairs == ATTEND_PAIRS_WHERE_FASTER);
+  CHECK(zeroed.parts == ATTEND_PARTS_WHERE_FASTER);
   CHECK(shape.num_kv_heads == 0);
   const std::string expected = c.attention.plan({.query_size = 8}).explain();
   CHECK(explanation(make<PlanHandle>(attend_plan_create, layer.get(), &shape, &zeroed).get()) == expected);
@@ -302,6 +323,12 @@ TEST_CASE("C API: refusals of plans and executors carry the C++ message and leav
     options.pairs = pairs;
     CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
     CHECK(missing_parts(said.message(), {"pairs is " + std::to_string(pairs), "ATTEND_PAIRS_WHERE_FASTER"}) == "");
+  }
+  for (const std::int32_t parts : {-1, 3}) {
+    options = {};
+    options.parts = parts;
+    CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
+    CHECK(missing_parts(said.message(), {"parts is " + std::to_string(parts), "ATTEND_PARTS_WHERE_FASTER"}) == "");
   }
   for (const std::int32_t causal : {-1, 3}) {
     options = {};

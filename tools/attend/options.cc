@@ -200,17 +200,21 @@ void add_output_words(CLI::App& app, Subcommand subcommand, OutputWords& words) 
       ->group(group);
 }
 
-void add_pairs_word(CLI::App& app, Pairs& pairs) {
+// Products that not every CPU makes faster: Way is Pairs or Parts.
+template <class Way>
+void add_way_word(CLI::App& app, const std::string& word, Way& way, const std::string& what) {
   app.add_option_function<std::string>(
-         "--pairs",
-         [&pairs](const std::string& name) {
+         word,
+         [word, &way](const std::string& name) {
            if (name != "where-faster" && name != "never" && name != "always") {
-             wrong_usage("--pairs: '" + name + "', expected where-faster, never or always");
+             wrong_usage(word + ": '" + name + "', expected where-faster, never or always");
            }
-           pairs = name == "always" ? Pairs::kAlways : name == "never" ? Pairs::kNever : Pairs::kWhereFaster;
+           way = name == "always" ? Way::kAlways : name == "never" ? Way::kNever : Way::kWhereFaster;
          },
-         "Products by pairs of terms: where-faster, as rules of the CPU say, never, or\nalways, of scores and pooling "
-         "in tiles. The last bits of results differ.\nDefault: where-faster.")
+         "Products by " + what +
+             ": where-faster, as rules of the CPU say, never, or\nalways, of scores and pooling in tiles. The last "
+             "bits "
+             "of results differ.\nDefault: where-faster.")
       ->option_text("P")
       ->group("Machine");
 }
@@ -242,7 +246,8 @@ void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
   add_mask_words(app, words.mask);
   add_output_words(app, subcommand, words.outputs);
   add_machine_words(app, words.target, words.threads, subcommand != Subcommand::kCheck);
-  add_pairs_word(app, words.pairs);
+  add_way_word(app, "--pairs", words.pairs, "pairs of terms");
+  add_way_word(app, "--parts", words.parts, "bfloat16 parts (AMX)");
   app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });
 }
 

@@ -59,6 +59,7 @@ struct Words {
   std::string target;  // empty: the best
   int threads = 1;     // 0: all
   Pairs pairs = Pairs::kWhereFaster;
+  Parts parts = Parts::kWhereFaster;
   bool quiet = false, explain = false;
 };
 

@@ -132,7 +132,8 @@ Problem prepare(const Words& words, io::Notices& notices) {
                             .concat_queries = words.outputs.concat_queries,
                             .causal = words.mask.causal,
                             .padding = words.mask.skip_padded_queries ? Padding::kSkipQueries : Padding::kCompute,
-                            .pairs = words.pairs};
+                            .pairs = words.pairs,
+                            .parts = words.parts};
   const InputWords& in = words.inputs;
   const bool from_files = in.shape.empty();
   FileSizes files;

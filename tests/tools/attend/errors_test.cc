@@ -92,6 +92,7 @@ TEST_CASE("attend: wrong usage is told with help, exit code 2") {
   CHECK(is_wrong_usage(run({"--layer", "multi-head", "--scoring", "cubic"}), "cubic"));
   CHECK(is_wrong_usage(run({"--causal", "up"}), "--causal: 'up', expected bottom-right or top-left"));
   CHECK(is_wrong_usage(run({"--pairs", "often"}), "--pairs: 'often', expected where-faster, never or always"));
+  CHECK(is_wrong_usage(run({"--parts", "some"}), "--parts: 'some', expected where-faster, never or always"));
   CHECK(is_wrong_usage(run({"--skip-padded-queries"}), "--skip-padded-queries is of no use without --valid-lens"));
   CHECK(is_wrong_usage(run({"--layer", "dot", "--keys", ""}), "--keys"));
   CHECK(dir.names() == std::vector<std::string>{"q.npy"});
