@@ -17,6 +17,7 @@
 #include "tests/support/layer_cases.h"
 #include "tests/support/prepared.h"
 #include "tests/support/run.h"
+#include "tests/support/tiles.h"
 
 namespace attend::tests {
 namespace {
@@ -45,6 +46,9 @@ void for_each_way(Check&& check) {
     });
   }
   SUBCASE("by parts") {
+    bool takes_long = false;
+    for_each_target([&](const Target& target) { takes_long = takes_long || parts_take_long(target); });
+    if (takes_long) return;
     check([](CaseSpec spec) {
       spec.parts = Parts::kAlways;
       return spec;
