@@ -137,7 +137,9 @@ class LayerCase {
   }
 
   // What a plan must be told for runs to give truth().
-  PlanOptions plan_options() const { return {.causal = spec.causal, .padding = spec.padding, .pairs = spec.pairs, .parts = spec.parts}; }
+  PlanOptions plan_options() const {
+    return {.causal = spec.causal, .padding = spec.padding, .pairs = spec.pairs, .parts = spec.parts};
+  }
 
   // Queries of entry b that are computed: the first so many.
   std::int64_t computed_queries(std::int64_t b) const {
