@@ -173,8 +173,8 @@ HWY_INLINE void ColumnsToParts(D d, const Column& column, std::ptrdiff_t stride,
 //
 // Two by two, a step is six groups of four products, of 16 cycles each, and 14 loads, of 8: in this order each group
 // but the first shares a side with the one before. `meanwhile` is called after each group, kGroupsPerStep times a step,
-// for work on vectors that finds room beside it: the tiles' unit is busy for 64 cycles with a dozen instructions. More
-// than some 80 others at a time stop it (PowersInTurns in tile_parts-inl.h). bench: tile_parts/qk_m32_n128_d128.
+// for work on vectors that finds room beside it: the tiles' unit is busy for 64 cycles with a dozen instructions.
+// Some 80 others at a time fit beside them (PowersInTurns in attend_parts-inl.h). bench: tile_parts/qk_m32_n128_d128.
 static constexpr size_t kGroupsPerStep = 6;
 
 template <size_t kRowTiles, size_t kColumnTiles, class T, class Meanwhile>

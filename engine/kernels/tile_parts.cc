@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/attend_parts-inl.h"
 #include "engine/kernels/tile_parts-inl.h"
 
 HWY_BEFORE_NAMESPACE();
