@@ -106,17 +106,22 @@ TEST_CASE("cpus: this CPU has this machine's caches") {
   CHECK(this_cpu().l3_bytes == cache_bytes(3));
 }
 
-TEST_CASE("cpus: AMD's, and those with AVX-512, are those that the system lists as such") {
+TEST_CASE("cpus: AMD's, and those with AVX-512 and tiles, are those that the system lists as such") {
 #if defined(__x86_64__) || defined(__i386__)
   std::ifstream cpuinfo("/proc/cpuinfo");
-  bool listed = false, avx512 = false;
+  bool listed = false, avx512 = false, tiles = false;
   for (std::string line; std::getline(cpuinfo, line);) {
     if (line.find("AuthenticAMD") != std::string::npos) listed = true;
     if (line.find(" avx512f ") != std::string::npos) avx512 = true;
+    if (line.find(" amx_bf16") != std::string::npos && line.find(" amx_tile") != std::string::npos) tiles = true;
   }
   CHECK(this_cpu().is_amd == listed);
   CHECK(this_cpu().has_avx512 == avx512);
+#if defined(__x86_64__) && defined(__linux__)
+  CHECK(this_cpu().has_tiles == tiles);  // no thread of this process has a small stack for signals
+#endif
 #else
+  CHECK(!this_cpu().has_tiles);
   CHECK(!this_cpu().has_avx512);
   CHECK(!this_cpu().is_amd);  // an emulator may list the CPU that it runs on
 #endif
