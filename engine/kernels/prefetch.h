@@ -19,11 +19,12 @@ struct PrefetchRows {
   std::ptrdiff_t stride = 0;    // elements
   std::size_t num_rows = 0;     // from `next` on
   std::size_t size = 0;         // elements of a row
+  std::size_t done = 0;         // elements of the first row whose lines are prefetched already
 
   // Prefetches `count` rows. Into L2: the kernel at work fills L1.
   void fetch(std::size_t count) {
-    for (; count > 0 && num_rows > 0; --count, --num_rows, next += stride) {
-      for (std::size_t k = 0; k < size; k += kLine) __builtin_prefetch(next + k, 0, 2);
+    for (; count > 0 && num_rows > 0; --count, --num_rows, next += stride, done = 0) {
+      for (std::size_t k = done; k < size; k += kLine) __builtin_prefetch(next + k, 0, 2);
     }
   }
 };
@@ -40,6 +41,7 @@ class PrefetchLines {
       break;
     }
     begin_row();
+    line_ += rows_.done;
   }
 
   // Always inline: g++ 12 takes a function that does nothing but prefetch lines for one without effect.
@@ -52,9 +54,11 @@ class PrefetchLines {
     begin_row();
   }
 
-  // The rows that are left, one begun included, stay for the next loop.
+  // What is left stays for the next loop.
   void stop() const {
-    if (source_ != nullptr) *source_ = rows_;
+    if (source_ == nullptr) return;
+    *source_ = rows_;
+    source_->done = static_cast<std::size_t>(line_ - rows_.next);
   }
 
  private:

@@ -23,7 +23,7 @@ TEST_CASE("rows ahead: whole rows, until none is left") {
   CHECK(rows.num_rows == 0);
 }
 
-TEST_CASE("lines ahead: line by line from the first that has rows; a row that is begun stays") {
+TEST_CASE("lines ahead: line by line from the first that has rows; a row that is begun goes on") {
   float memory[256];
   // 1, 2 and 3 lines a row.
   for (const std::size_t size : {1u, 16u, 17u, 32u, 48u}) {
@@ -35,8 +35,12 @@ TEST_CASE("lines ahead: line by line from the first that has rows; a row that is
     first.stop();
     CHECK(all[1].num_rows == 2);
     CHECK(all[1].next == memory + 100);
+    CHECK(all[1].done == (lines > 1 ? 16 : 0));
     PrefetchLines rest(all, memory);
-    for (std::size_t i = 0; i < 2 * lines + 5; ++i) rest.fetch();  // past the last
+    for (std::size_t i = 0; i < 2 * lines - (lines > 1 ? 1 : 0) - 1; ++i) rest.fetch();  // but one
+    rest.stop();
+    CHECK(all[1].num_rows == 1);
+    for (std::size_t i = 0; i < 5; ++i) rest.fetch();  // past the last
     rest.stop();
     CHECK(all[1].num_rows == 0);
     CHECK(all[2].num_rows == 1);
