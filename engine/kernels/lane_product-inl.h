@@ -43,6 +43,7 @@ struct LaneProduct {
   std::size_t c_stride;
   bool add;                       // to c
   std::span<PrefetchRows> ahead;  // keys: rows to prefetch meanwhile; values: as given, they come from memory
+  bool fetches = false;           // values: these rows are prefetched meanwhile, too
   bool two_lines = false;         // of `ahead` a term, where 16 keys are at work
   bool keep_values = false;       // values: as LanesArgs has it
 };
@@ -223,10 +224,13 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
         step();
       }
     }
+    PrefetchLines lines(p.ahead, b);
     for (; k < common; ++k) {
       for (std::size_t v = 0; v < kVectors; ++v) hwy::Prefetch(b + kValuesAhead * b_stride + v * lanes);
+      if constexpr (kAhead) lines.fetch();
       step();
     }
+    if constexpr (kAhead) lines.stop();
   } else {
     PrefetchLines lines(p.ahead, b);
     const float* next_rows = a0 + static_cast<std::ptrdiff_t>(kRows) * stride + 15;
@@ -396,18 +400,29 @@ HWY_INLINE void MultiplyKeys(D d, const LaneProduct& p) {
   }
 }
 
-template <class D>
-HWY_INLINE void MultiplyValues(D d, const LaneProduct& p) {
+// kAhead: what is `ahead` is prefetched, as were these values, so that they come from the core's own cache.
+template <bool kAhead, class D>
+HWY_INLINE void MultiplyValueColumns(D d, const LaneProduct& p) {
   const std::size_t lanes = hn::Lanes(d);
   std::size_t column = 0;
-  if constexpr (kVectorsPerPanel > 2) {
+  if constexpr (kVectorsPerPanel > 2 && !kAhead) {
     if (!p.ahead.empty()) {  // values come from memory
       for (; column + 4 * lanes <= p.num_columns; column += 4 * lanes) LaneColumns<true, false, 4, false>(d, p, column);
     }
   }
-  for (; column + 2 * lanes <= p.num_columns; column += 2 * lanes) LaneColumns<true, false, 2, false>(d, p, column);
+  for (; column + 2 * lanes <= p.num_columns; column += 2 * lanes) LaneColumns<true, kAhead, 2, false>(d, p, column);
   for (; column + lanes <= p.num_columns; column += lanes) LaneColumns<true, false, 1, false>(d, p, column);
   if (column < p.num_columns) LaneColumns<true, false, 1, true>(d, p, column);
+}
+
+template <class D>
+HWY_INLINE void MultiplyValues(D d, const LaneProduct& p) {
+  constexpr bool kMayFetch = kLanesPrefetch && kVectorsPerPanel > 2;
+  if (kMayFetch && p.fetches) {
+    MultiplyValueColumns<kMayFetch>(d, p);
+  } else {
+    MultiplyValueColumns<false>(d, p);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

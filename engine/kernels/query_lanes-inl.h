@@ -174,6 +174,7 @@ void LanesStep(D d, const LanesArgs& args) {
                      .c_stride = LaneRowSize(d, args.value_size),
                      .add = !args.first,
                      .ahead = args.ahead,
+                     .fetches = args.ahead_of_values,
                      .keep_values = args.keep_values});
 }
 

@@ -57,7 +57,8 @@ struct LanesArgs {             // one step over some keys
   float* lane_lost;
   float* accumulators;  // aligned; row o[lane] of value_size rounded up to whole vectors, num_used of them
   std::span<PrefetchRows> ahead = {};  // rows to prefetch meanwhile, a line per term of the product with keys,
-  bool two_lines = false;              // or two while 16 keys are at work: 32 registers, one vector of queries
+  bool two_lines = false;              // or two while 16 keys are at work: 32 registers, one vector of queries;
+  bool ahead_of_values = false;        // a line per term of the product with values as well, for whole vectors in twos
   // With 16 registers: values are kept side by side while the first queries meet them, for the others. Not wanted where
   // they are far (Cpu::least_far_bytes) and nothing is prefetched. No result changes.
   bool keep_values = true;
