@@ -123,6 +123,7 @@ const Cpu& this_cpu() {
                        .has_avx512 = has_avx512(),
                        .has_tiles = has_avx512() && has_usable_tiles(),
                        .l1_bytes = cache_bytes(1),
+                       .l2_bytes = cache_bytes(2),
                        .l3_bytes = cache_bytes(3)};
   return cpu;
 }

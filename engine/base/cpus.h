@@ -25,10 +25,10 @@ std::size_t cache_bytes_in(const std::string& directory, int level);
 
 // What decides how memory is prefetched (plan/prefetch_rules.h) and how layers multiply (matmul/linear.h).
 struct Cpu {
-  bool is_amd = false;                     // whose hardware prefetchers want other help than Intel's
-  bool has_avx512 = false;                 // any of it, whatever a plan's target; AMD's from Zen 4 on
-  bool has_tiles = false;                  // AMX for bfloat16, and the system lets this process use it
-  std::size_t l1_bytes = 0, l3_bytes = 0;  // cache_bytes(1) and (3)
+  bool is_amd = false;                                   // whose hardware prefetchers want other help than Intel's
+  bool has_avx512 = false;                               // any of it, whatever a plan's target; AMD's from Zen 4 on
+  bool has_tiles = false;                                // AMX for bfloat16, and the system lets this process use it
+  std::size_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // cache_bytes(1), (2) and (3)
 
   // Adds 512 bits in units of their own: Zen 4 and later.
   bool adds_beside_products() const { return is_amd && has_avx512; }

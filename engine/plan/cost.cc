@@ -104,7 +104,7 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
 }
 
 double num_items(const PlanImpl& plan) {
-  const std::int64_t heads = plan.pooling == Pooling::kDecode ? 1 : plan.num_kv_heads;
+  const std::int64_t heads = plan.reads_rows() ? 1 : plan.num_kv_heads;
   const double entries = to_double(plan.shape.batch * heads) / static_cast<double>(plan.entries_per_item);
   return std::max(entries, 1.0) * static_cast<double>(plan.query_ranges * plan.head_ranges * plan.num_chunks());
 }

@@ -62,21 +62,22 @@ std::size_t take_floats(Carver& worker, std::size_t rows, std::size_t columns) {
   return worker.take(checked_multiply(rows, columns, kWorkspace), sizeof(float));
 }
 
-// Queries of the heads that share a key-value head, as lanes: queries, scores and sums by lane.
+// Queries of the heads that share a key-value head, as lanes: queries, scores and sums by lane. All but the scores and
+// lengths of every key-value head of an item, one head after the other.
 void lay_out_lanes(PlanImpl& plan, Carver& worker) {
   WorkspaceLayout& layout = plan.layout;
-  const std::size_t lanes = plan.group_queries;
-  layout.packed_queries = take_floats(worker, to_size(plan.score_size), lanes);
+  const std::size_t lanes = plan.group_queries, heads = divide_up(to_size(plan.num_kv_heads), plan.head_ranges);
+  const std::size_t all_lanes = checked_multiply(heads, lanes, kWorkspace);
+  layout.packed_queries = take_floats(worker, to_size(plan.score_size), all_lanes);
   const std::size_t row_size = round_up(to_size(plan.head_value_size), plan.kernels->query_lanes.lanes);
-  layout.accumulators = take_floats(worker, lanes, row_size);
-  layout.row_max = take_floats(worker, 1, lanes);
-  layout.row_sums = take_floats(worker, 2, lanes);
+  layout.accumulators = take_floats(worker, all_lanes, row_size);
+  layout.row_max = take_floats(worker, 1, all_lanes);
+  layout.row_sums = take_floats(worker, 2, all_lanes);
   layout.row_lens = worker.take(lanes, sizeof(std::int32_t));
   layout.tile_lens = worker.take(lanes, sizeof(std::int32_t));
   layout.scores = take_floats(worker, plan.tile_keys, lanes);
   if (!plan.options.attention_weights) return;
-  const std::size_t keys = plan.chunk_keys == 0 ? plan.key_capacity : plan.chunk_keys;
-  layout.step_max = take_floats(worker, divide_up(keys, plan.tile_keys), lanes);
+  layout.step_max = take_floats(worker, plan.num_lane_steps(), all_lanes);
 }
 
 // Queries of all heads of an item, as rows.

@@ -134,8 +134,9 @@ struct PlanImpl {
   std::size_t scores_stride = 0;  // floats of a row of scores: tile_keys, or all keys where whole rows are kept
   // 1, or 2 when there are more than kKeysPerLevel keys: pooled sums are then kept per kKeysPerLevel keys and in total.
   std::size_t accumulator_levels = 1;
-  std::size_t query_ranges = 1;    // work items per head; does not touch results
-  std::size_t head_ranges = 1;     // dot/decode: of the key-value heads, likewise; work items per entry and chunk
+  std::size_t query_ranges = 1;  // work items per head; does not touch results
+  // dot/lanes, dot/decode: of the key-value heads, likewise; work items per entry and chunk.
+  std::size_t head_ranges = 1;
   LanesPrefetch lanes_prefetch;    // dot/lanes
   DecodePrefetch decode_prefetch;  // dot/decode
   std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
@@ -170,6 +171,8 @@ struct PlanImpl {
   bool reads_rows() const { return reads_rows(pooling); }
   // Of all keys that the plan is for.
   std::size_t num_chunks() const { return chunk_keys == 0 ? 1 : divide_up(key_capacity, chunk_keys); }
+  // Steps of lanes over the keys of an item.
+  std::size_t num_lane_steps() const { return divide_up(chunk_keys == 0 ? key_capacity : chunk_keys, tile_keys); }
   // Query heads per key-value head.
   std::int64_t group_heads() const { return num_heads / num_kv_heads; }
   // Of the queries, keys, values and output that such a run pools, valid or not. By double: keys of the whole batch are

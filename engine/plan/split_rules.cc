@@ -26,6 +26,9 @@ constexpr std::size_t kWindowBytes = 512 * 1024;
 // what the busiest thread has to do must become less by more than those pieces cost.
 constexpr std::size_t kDecodeItemBytes = 64 * 1024;
 constexpr double kWorthIt = 0.9;
+// Bytes of what lanes keep of the heads of an item between steps: a quarter of a worker's 1 MiB, by arithmetic. 8 heads of
+// 64 lanes of size 128 would be 524 KiB.
+constexpr std::size_t kLanesStateBytes = 256 * 1024;
 
 std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
@@ -43,6 +46,17 @@ std::size_t decode_head_ranges(const PlanImpl& plan, std::size_t items) {
     if (busiest(ranges) < kWorthIt * busiest(best)) best = ranges;
   }
   return best;
+}
+
+// The same for lanes, of so many items: one head each, unless memory is read in its order; then as many as may be.
+std::size_t lanes_head_ranges(const PlanImpl& plan, std::size_t items) {
+  const std::size_t heads = to_size(plan.num_kv_heads), threads = to_size(plan.options.threads);
+  if (!plan.lanes_prefetch.in_order) return heads;
+  const std::size_t numbers = to_size(plan.score_size + plan.head_value_size) + plan.num_lane_steps();
+  const std::size_t most_heads = kLanesStateBytes / (numbers * plan.group_queries * sizeof(float));
+  const std::size_t least = divide_up(heads, std::max<std::size_t>(most_heads, 1));
+  const std::size_t for_threads = threads == 1 ? 1 : divide_up(kItemsPerThread * threads, items);
+  return std::min(std::max(least, for_threads), heads);
 }
 
 }  // namespace
@@ -72,27 +86,31 @@ void choose_projection(PlanImpl& plan) {
 }
 
 void choose_split(PlanImpl& plan) {
-  const bool decode = plan.pooling == Pooling::kDecode;
+  const bool decode = plan.pooling == Pooling::kDecode, lanes = plan.pooling == Pooling::kLanes;
   const std::size_t heads =
-      std::max<std::size_t>(to_size(plan.shape.batch) * (decode ? 1 : to_size(plan.num_kv_heads)), 1);
+      std::max<std::size_t>(to_size(plan.shape.batch) * (decode || lanes ? 1 : to_size(plan.num_kv_heads)), 1);
   const std::size_t wanted = kItemsPerThread * to_size(plan.options.threads);
   const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
   plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(divide_up(wanted, heads), 1, tiles);
   const std::size_t chunks = plan.num_chunks();
   if (chunks > 1 || plan.window_keys > 0 || plan.reads_rows()) plan.query_ranges = 1;
   if (decode) plan.head_ranges = decode_head_ranges(plan, heads * chunks);
+  if (lanes) plan.head_ranges = lanes_head_ranges(plan, heads * chunks);
+  const bool by_head = lanes && plan.head_ranges == to_size(plan.num_kv_heads);
   std::string why = plan.entries_per_item > 1 ? std::string("several entries of the batch each")
+                    : by_head                 ? std::string("one per key-value head and batch entry")
                     : plan.head_ranges > 1    ? std::to_string(plan.head_ranges) + " ranges of heads per batch entry"
-                    : decode                  ? std::string("one per batch entry")
+                    : decode || lanes         ? std::string("one per batch entry")
                     : plan.query_ranges == 1  ? std::string("one per key-value head and batch entry")
                                               : std::to_string(plan.query_ranges) +
                                                    " ranges of queries per head, since heads alone are fewer than " +
                                                    std::to_string(kItemsPerThread) + " per thread";
   if (chunks > 1) {
     why = std::to_string(chunks) + " chunks of " + std::to_string(plan.chunk_keys) +
-          (plan.head_ranges > 1 ? " keys of " + std::to_string(plan.head_ranges) + " ranges of heads"
-           : decode             ? std::string(" keys of all heads")
-                                : std::string(" keys per head")) +
+          (by_head                ? std::string(" keys per head")
+           : plan.head_ranges > 1 ? " keys of " + std::to_string(plan.head_ranges) + " ranges of heads"
+           : decode || lanes      ? std::string(" keys of all heads")
+                                  : std::string(" keys per head")) +
           ", merged in order, since few queries share them";
   }
   plan.reasons.push_back(

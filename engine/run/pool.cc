@@ -9,9 +9,22 @@ std::size_t num_pool_items(const PoolJob& job) {
   const PlanImpl& plan = *job.plan;
   if (job.num_queries == 0) return 0;
   const auto entries = static_cast<std::size_t>(job.batch);
-  if (plan.pooling == Pooling::kDecode) return entries * job.num_chunks() * plan.head_ranges;
+  if (plan.reads_rows()) return entries * job.num_chunks() * plan.head_ranges;
   const std::size_t heads = entries * static_cast<std::size_t>(plan.num_kv_heads);
   return divide_up(heads, plan.entries_per_item) * plan.query_ranges * job.num_chunks();
+}
+
+HeadsItem heads_item(const PoolJob& job, std::size_t index) {
+  const PlanImpl& plan = *job.plan;
+  const std::size_t chunks = job.num_chunks();
+  // Decoding reads all heads of some keys before the next keys, lanes all keys of some heads.
+  const bool decode = plan.pooling == Pooling::kDecode;
+  const std::size_t chunk = decode ? index / plan.head_ranges % chunks : index % chunks;
+  const auto range = static_cast<std::int64_t>((decode ? index : index / chunks) % plan.head_ranges);
+  const auto ranges = static_cast<std::int64_t>(plan.head_ranges);
+  return {.b = static_cast<std::int64_t>(index / (plan.head_ranges * chunks)),
+          .heads = {plan.num_kv_heads * range / ranges, plan.num_kv_heads * (range + 1) / ranges},
+          .chunk = chunk};
 }
 
 bool pool_item(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {

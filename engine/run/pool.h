@@ -53,9 +53,22 @@ struct PoolJob {
 };
 
 // Units of parallel work. tiles: a range of the queries of the heads that share one key-value head, over all its keys
-// or one chunk of them; or several small entries. lanes: the same, all queries. decode: a range of the heads of an
-// entry, or all of them.
+// or one chunk of them; or several small entries. lanes, decode: a range of the key-value heads of an entry, or all of
+// them, likewise.
 std::size_t num_pool_items(const PoolJob& job);
+
+// Key-value heads first to last - 1.
+struct HeadRange {
+  std::int64_t first, last;
+  std::int64_t count() const { return last - first; }
+};
+// What an item of lanes or decoding is of.
+struct HeadsItem {
+  std::int64_t b;
+  HeadRange heads;
+  std::size_t chunk;
+};
+HeadsItem heads_item(const PoolJob& job, std::size_t index);
 
 // Computes one item. worker: this worker's part of the workspace. tier_counts: added to, or null. False if oneDNN
 // failed.

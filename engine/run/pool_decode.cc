@@ -31,12 +31,6 @@ static_assert(kBlockKeys / 2 % kernels::kPoolSum == 0);
 // and 385 us, dot/b8_h32_kv8_m1_n1024_d128 4.3, 3.9, 3.8 and 3.9 ms, when they were prefetched once.
 constexpr std::size_t kAheadBytes = 16 * 1024;
 
-// Key-value heads first to last - 1.
-struct HeadRange {
-  std::int64_t first, last;
-  std::int64_t count() const { return last - first; }
-};
-
 // Some heads of one entry, or all, against one chunk of its keys. Rows of scores, sums and accumulators: key-value head
 // by key-value head, query head by query head, query by query.
 class Entry {
@@ -267,12 +261,7 @@ class Entry {
 }  // namespace
 
 void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker) {
-  const PlanImpl& plan = *job.plan;
-  const std::size_t chunks = job.num_chunks(), chunk = item / plan.head_ranges % chunks;
-  const auto b = static_cast<std::int64_t>(item / plan.head_ranges / chunks);
-  const auto range = static_cast<std::int64_t>(item % plan.head_ranges);
-  const auto ranges = static_cast<std::int64_t>(plan.head_ranges);
-  const HeadRange heads{plan.num_kv_heads * range / ranges, plan.num_kv_heads * (range + 1) / ranges};
+  const auto [b, heads, chunk] = heads_item(job, item);
   if (!begin_heads(job, b, heads.first, heads.last, chunk)) return;
   const auto [begin, limit] = job.chunk_range(b, chunk);
   Entry(job, b, heads, begin, worker).pool(limit, chunk);

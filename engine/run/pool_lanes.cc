@@ -5,64 +5,125 @@
 
 #include "engine/base/carver.h"
 #include "engine/run/next_rows.h"
+#include "engine/run/next_slices.h"
 #include "engine/run/pool.h"
 
 namespace attend::detail {
 namespace {
 
-// The queries of one entry that share a key-value head, against all their keys or one chunk of them.
+// What a worker has of one key-value head between steps.
+struct HeadState {
+  float* queries;
+  float* accumulators;
+  float* max;
+  float* sum;
+  float* lost;
+  float* step_max;
+};
+
+// The queries of one entry that share a key-value head, of some such heads, against all their keys or one chunk of them.
 class Lanes {
  public:
-  Lanes(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
-        std::byte* worker, std::span<kernels::PrefetchRows> next_head)
+  Lanes(const PoolJob& job, const HeadsItem& item, const PoolJob::KeyRange& keys, std::byte* worker)
       : job_(job),
         plan_(*job.plan),
         kernels_(plan_.kernels->query_lanes),
-        b_(b),
-        kv_head_(kv_head),
-        first_head_(kv_head * plan_.group_heads()),
+        b_(item.b),
+        heads_(item.heads),
+        chunk_(item.chunk),
         num_heads_(static_cast<std::size_t>(plan_.group_heads())),
-        num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
+        num_queries_(static_cast<std::size_t>(job.visible.num_queries(item.b))),
         used_(num_heads_ * num_queries_),
         num_lanes_(round_up(used_, kernels_.lanes)),
-        begin_(begin),
-        limit_(limit),
-        queries_(part<float>(worker, plan_.layout.packed_queries)),
-        accumulators_(part<float>(worker, plan_.layout.accumulators)),
-        max_(part<float>(worker, plan_.layout.row_max)),
-        sum_(part<float>(worker, plan_.layout.row_sums)),
-        lost_(sum_ + num_lanes_),
+        begin_(keys.begin),
+        limit_(keys.limit),
+        worker_(worker),
         lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         scores_(part<float>(worker, plan_.layout.scores)),
-        step_max_(part<float>(worker, plan_.layout.step_max)),
         keep_values_(plan_.lanes_prefetch.keeps_values_in_run_over(job.num_bytes())),
-        next_head_(next_head) {}
+        is_far_(plan_.lanes_prefetch.prefetches_in_run_over(job.num_bytes())),
+        in_order_(is_far_ && plan_.lanes_prefetch.in_order),
+        next_rows_(job),
+        next_slices_(job) {}
 
-  void pool(std::size_t chunk) {
-    const std::size_t longest = count_keys();
-    pack_queries();
+  // next: the item that the worker goes on with.
+  void pool(std::size_t next) {
+    longest_ = count_keys();
     std::fill_n(tile_lens_, num_lanes_, 0);
-    const bool weighs = job_.attention_weights.data != nullptr;
-    const bool is_one_step = longest - begin_ <= plan_.tile_keys;
-    float* step_max = step_max_;
-    for (std::size_t first = begin_; first < longest; first += plan_.tile_keys, step_max += num_lanes_) {
-      const std::size_t count = std::min(plan_.tile_keys, longest - first);
-      step(first, count, std::min(plan_.tile_keys, longest - first - count));
-      if (!weighs) continue;
-      leave_weights(first, count, is_last() && is_one_step);
-      std::copy_n(max_, num_lanes_, step_max);
+    is_one_step_ = longest_ - begin_ <= plan_.tile_keys;
+    if (is_far_ && !in_order_) {
+      next_rows_.at_work(b_, {heads_.first * plan_.group_heads(), 0, job_.visible.num_queries(b_)}, {});
+      next_rows_.goes_on_with(next, plan_.tile_keys);
     }
-    if (weighs) end_weights(is_one_step);
-    leave(chunk);
+    // Of keys that come from far, a step of all heads before the next one, where that is the order of memory.
+    const bool step_by_step = in_order_ && !is_one_step_ && job_.keys.head_stride == plan_.score_size;
+    step_by_step ? pool_steps(next) : pool_heads(next);
   }
 
  private:
   // Else merge_chunks goes on.
   bool is_last() const { return plan_.chunk_keys == 0; }
-  std::int64_t head_of(std::size_t lane) const { return first_head_ + static_cast<std::int64_t>(lane / num_queries_); }
+  std::int64_t first_query_head() const { return head_ * plan_.group_heads(); }
+  std::int64_t head_of(std::size_t lane) const {
+    return first_query_head() + static_cast<std::int64_t>(lane / num_queries_);
+  }
   std::int64_t query_of(std::size_t lane) const { return static_cast<std::int64_t>(lane % num_queries_); }
-  double sum_of(std::size_t lane) const { return static_cast<double>(sum_[lane]) - static_cast<double>(lost_[lane]); }
+  double sum_of(std::size_t lane) const {
+    return static_cast<double>(state_.sum[lane]) - static_cast<double>(state_.lost[lane]);
+  }
+
+  void pool_heads(std::size_t next) {
+    for (std::int64_t head = heads_.first; head < heads_.last; ++head) {
+      begin(head, 0);
+      for (std::size_t first = begin_; first < longest_; first += plan_.tile_keys) {
+        if (in_order_) prefetch_behind_step_of_head(first, next);
+        step(first);
+      }
+      end();
+    }
+  }
+  void pool_steps(std::size_t next) {
+    const auto slot = [&](std::int64_t head) { return static_cast<std::size_t>(head - heads_.first); };
+    for (std::int64_t head = heads_.first; head < heads_.last; ++head) begin(head, slot(head));
+    for (std::size_t first = begin_; first < longest_; first += plan_.tile_keys) {
+      const std::size_t behind = first + plan_.tile_keys;
+      behind < longest_ ? next_slices_.are_keys(b_, heads_, behind, std::min(longest_, behind + plan_.tile_keys))
+                        : next_slices_.are_of_item(next, plan_.tile_keys);
+      for (std::int64_t head = heads_.first; head < heads_.last; ++head) {
+        go_on(head, slot(head));
+        ahead_ = next_slices_.slice(slot(head), static_cast<std::size_t>(heads_.count()));
+        step(first);
+      }
+    }
+    for (std::int64_t head = heads_.first; head < heads_.last; ++head) {
+      go_on(head, slot(head));
+      end();
+    }
+  }
+
+  // The state of a head at a place of the workspace.
+  void go_on(std::int64_t head, std::size_t slot) {
+    const auto at = [&](std::size_t offset, std::size_t size) { return part<float>(worker_, offset) + slot * size; };
+    const WorkspaceLayout& layout = plan_.layout;
+    const std::size_t lanes = plan_.group_queries;
+    head_ = head;
+    state_.queries = at(layout.packed_queries, static_cast<std::size_t>(plan_.score_size) * lanes);
+    state_.accumulators =
+        at(layout.accumulators, lanes * round_up(static_cast<std::size_t>(plan_.head_value_size), kernels_.lanes));
+    state_.max = at(layout.row_max, lanes);
+    state_.sum = at(layout.row_sums, 2 * lanes);
+    state_.lost = state_.sum + num_lanes_;
+    state_.step_max = at(layout.step_max, plan_.num_lane_steps() * lanes);
+  }
+  void begin(std::int64_t head, std::size_t slot) {
+    go_on(head, slot);
+    pack_queries();
+  }
+  void end() {
+    if (job_.attention_weights.data != nullptr) end_weights();
+    leave();
+  }
 
   // Of each lane, up to the limit. Returns the most.
   std::size_t count_keys() {
@@ -94,58 +155,87 @@ class Lanes {
   }
 
   void pack_queries() {
-    kernels_.pack({.queries = job_.queries.at(b_, first_head_, 0),
+    kernels_.pack({.queries = job_.queries.at(b_, first_query_head(), 0),
                    .head_stride = job_.queries.head_stride,
                    .row_stride = job_.queries.row_stride,
                    .num_heads = num_heads_,
                    .num_queries = num_queries_,
                    .size = static_cast<std::size_t>(plan_.score_size),
                    .scale = plan_.query_scale,
-                   .packed = queries_});
+                   .packed = state_.queries});
   }
 
-  // What to prefetch during a step behind which count keys follow at `first`: those, or what the next head begins with.
-  std::span<kernels::PrefetchRows> ahead(std::size_t first, std::size_t count) {
-    if (next_head_.empty() || count == 0) return next_head_;
-    const auto from = static_cast<std::int64_t>(first), to = static_cast<std::int64_t>(first + count);
-    next_step_ = {rows_from(job_.keys, b_, kv_head_, from, to, plan_.score_size),
-                  rows_from(job_.values, b_, kv_head_, from, to, plan_.head_value_size)};
+  // What to prefetch during a step: what follows it, where all steps of a head are taken before the next head's.
+  void prefetch_behind_step_of_head(std::size_t first, std::size_t next) {
+    const std::size_t behind = first + plan_.tile_keys;
+    std::size_t slice = 0, slices = 1;
+    if (is_one_step_) {  // a part of the next item
+      slice = static_cast<std::size_t>(head_ - heads_.first);
+      slices = static_cast<std::size_t>(heads_.count());
+      if (slice == 0) next_slices_.are_of_item(next, plan_.tile_keys);
+    } else if (behind < longest_) {
+      next_slices_.are_keys(b_, {head_, head_ + 1}, behind, std::min(longest_, behind + plan_.tile_keys));
+    } else if (head_ + 1 < heads_.last) {
+      next_slices_.are_keys(b_, {head_ + 1, head_ + 2}, begin_, std::min(longest_, begin_ + plan_.tile_keys));
+    } else {
+      next_slices_.are_of_item(next, plan_.tile_keys);
+    }
+    ahead_ = next_slices_.slice(slice, slices);
+  }
+
+  // The same a head at a time, and in the last step what the next head begins with.
+  std::span<kernels::PrefetchRows> ahead(std::size_t first) {
+    if (!is_far_ || in_order_) return ahead_;
+    const std::size_t behind = first + plan_.tile_keys;
+    if (behind >= longest_) return next_rows_.all();
+    const auto from = static_cast<std::int64_t>(behind);
+    const auto to = static_cast<std::int64_t>(std::min(longest_, behind + plan_.tile_keys));
+    next_step_ = {rows_from(job_.keys, b_, head_, from, to, plan_.score_size),
+                  rows_from(job_.values, b_, head_, from, to, plan_.head_value_size)};
     return next_step_;
   }
 
-  void step(std::size_t first, std::size_t count, std::size_t next_count) {
+  void step(std::size_t first) {
+    const std::size_t count = std::min(plan_.tile_keys, longest_ - first);
     const std::size_t shortest = lens_within(first, count);
-    kernels_.step({.queries = queries_,
+    kernels_.step({.queries = state_.queries,
                    .num_lanes = num_lanes_,
                    .num_used = used_,
                    .size = static_cast<std::size_t>(plan_.score_size),
                    .value_size = static_cast<std::size_t>(plan_.head_value_size),
-                   .keys = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first)),
+                   .keys = job_.keys.at(b_, head_, static_cast<std::int64_t>(first)),
                    .keys_stride = job_.keys.row_stride,
-                   .values = job_.values.at(b_, kv_head_, static_cast<std::int64_t>(first)),
+                   .values = job_.values.at(b_, head_, static_cast<std::int64_t>(first)),
                    .values_stride = job_.values.row_stride,
                    .num_keys = count,
                    .shortest = shortest,
                    .lens = tile_lens_,
                    .scores = scores_,
                    .first = first == begin_,
-                   .lane_max = max_,
-                   .lane_sum = sum_,
-                   .lane_lost = lost_,
-                   .accumulators = accumulators_,
-                   .ahead = ahead(first + count, next_count),
+                   .lane_max = state_.max,
+                   .lane_sum = state_.sum,
+                   .lane_lost = state_.lost,
+                   .accumulators = state_.accumulators,
+                   .ahead = ahead(first),
                    .two_lines = plan_.lanes_prefetch.two_lines,
+                   .ahead_of_values = in_order_,
                    .keep_values = keep_values_});
+    if (job_.attention_weights.data == nullptr) return;
+    leave_weights(first, count, is_last() && is_one_step_);
+    std::copy_n(state_.max, num_lanes_, step_max_of(first));
+  }
+  float* step_max_of(std::size_t first) const {
+    return state_.step_max + (first - begin_) / plan_.tile_keys * num_lanes_;
   }
 
   kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
     return {.from = from,
-            .lane_sum = sum_,
-            .lane_lost = lost_,
+            .lane_sum = state_.sum,
+            .lane_lost = state_.lost,
             .num_heads = num_heads_,
             .num_queries = num_queries_,
             .size = size,
-            .output = rows.at(b_, first_head_, 0),
+            .output = rows.at(b_, first_query_head(), 0),
             .head_stride = rows.head_stride,
             .row_stride = rows.row_stride,
             .divide = true};
@@ -160,31 +250,31 @@ class Lanes {
   }
 
   // p of all steps becomes weights, unless that of the only one is.
-  void end_weights(bool is_one_step) {
+  void end_weights() {
     for (std::size_t lane = 0; lane < used_; ++lane) {
       const auto len = static_cast<std::size_t>(lens_[lane]);
       float* weights = job_.attention_weights.at(b_, head_of(lane), query_of(lane));
-      const float* step_max = step_max_ + lane;
-      for (std::size_t first = begin_; !is_one_step && first < len; first += plan_.tile_keys, step_max += num_lanes_) {
-        finish_weights(weights + first, std::min(plan_.tile_keys, len - first), *step_max, max_[lane],
-                       is_last() ? sum_of(lane) : 1.0);
+      for (std::size_t first = begin_; !is_one_step_ && first < len; first += plan_.tile_keys) {
+        finish_weights(weights + first, std::min(plan_.tile_keys, len - first), step_max_of(first)[lane],
+                       state_.max[lane], is_last() ? sum_of(lane) : 1.0);
       }
       if (is_last()) clear_weights(job_, b_, head_of(lane), query_of(lane), lens_[lane]);
     }
   }
 
   // The outputs, or what merge_chunks makes them of.
-  void leave(std::size_t chunk) {
-    kernels::LeaveLanesArgs args = to_rows(accumulators_, static_cast<std::size_t>(plan_.head_value_size), job_.output);
+  void leave() {
+    kernels::LeaveLanesArgs args =
+        to_rows(state_.accumulators, static_cast<std::size_t>(plan_.head_value_size), job_.output);
     if (!is_last()) {
       const auto padded = static_cast<std::ptrdiff_t>(plan_.padded_values);
-      args.output = job_.chunk_accumulators + job_.chunk_row(b_, first_head_, chunk, 0) * plan_.padded_values;
+      args.output = job_.chunk_accumulators + job_.chunk_row(b_, first_query_head(), chunk_, 0) * plan_.padded_values;
       args.head_stride = static_cast<std::ptrdiff_t>(job_.num_chunks()) * job_.num_queries * padded;
       args.row_stride = padded;
       args.divide = false;
       for (std::size_t lane = 0; lane < used_; ++lane) {
-        const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk, query_of(lane));
-        job_.chunk_max[row] = max_[lane];
+        const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk_, query_of(lane));
+        job_.chunk_max[row] = state_.max[lane];
         job_.chunk_sum[row] = sum_of(lane);
       }
     }
@@ -194,41 +284,35 @@ class Lanes {
   const PoolJob& job_;
   const PlanImpl& plan_;
   const kernels::QueryLanesKernels& kernels_;
-  const std::int64_t b_, kv_head_, first_head_;
-  const std::size_t num_heads_, num_queries_;  // query heads; computed queries of each
+  const std::int64_t b_;
+  const HeadRange heads_;
+  const std::size_t chunk_;
+  const std::size_t num_heads_, num_queries_;  // query heads of a key-value head; computed queries of each
   const std::size_t used_, num_lanes_;
   const std::size_t begin_, limit_;  // keys
-  float* const queries_;
-  float* const accumulators_;
-  float* const max_;
-  float* const sum_;
-  float* const lost_;
+  std::byte* const worker_;
   std::int32_t* const lens_;
   std::int32_t* const tile_lens_;
   float* const scores_;
-  float* const step_max_;
   const bool keep_values_;
-  const std::span<kernels::PrefetchRows> next_head_;  // what it begins with; none: nothing is to be prefetched
+  const bool is_far_;    // what is to be prefetched
+  const bool in_order_;  // and by next_slices_
+  std::size_t longest_ = 0;
+  bool is_one_step_ = true;
+  std::int64_t head_ = 0;  // the key-value head at work
+  HeadState state_{};
+  NextRows next_rows_;
+  NextSlices next_slices_;
   std::array<kernels::PrefetchRows, 2> next_step_;
+  std::span<kernels::PrefetchRows> ahead_;
 };
 
 }  // namespace
 
 void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
-  const PlanImpl& plan = *job.plan;
-  const std::size_t chunks = job.num_chunks(), chunk = item.index % chunks;
-  const auto head = static_cast<std::int64_t>(item.index / chunks);
-  const std::int64_t b = head / plan.num_kv_heads, kv_head = head % plan.num_kv_heads;
-  if (!begin_heads(job, b, kv_head, kv_head + 1, chunk)) return;
-  const auto [begin, limit] = job.chunk_range(b, chunk);
-  NextRows next_rows(job);
-  std::span<kernels::PrefetchRows> ahead;
-  if (plan.lanes_prefetch.prefetches_in_run_over(job.num_bytes())) {
-    next_rows.at_work(b, {kv_head * plan.group_heads(), 0, job.visible.num_queries(b)}, {});
-    next_rows.goes_on_with(item.next, plan.tile_keys);
-    ahead = next_rows.all();
-  }
-  Lanes(job, b, kv_head, begin, limit, worker, ahead).pool(chunk);
+  const HeadsItem at = heads_item(job, item.index);
+  if (!begin_heads(job, at.b, at.heads.first, at.heads.last, at.chunk)) return;
+  Lanes(job, at, job.chunk_range(at.b, at.chunk), worker).pool(item.next);
 }
 
 }  // namespace attend::detail

@@ -98,8 +98,29 @@ TEST_CASE("prefetch: lanes, where the kernels heed it, from a fair share of L3 o
       kernels.prefetches = heeds;
       CHECK(lanes_prefetch(c.cpu, kernels).prefetches == (heeds && c.prefetches));
       CHECK(lanes_prefetch(c.cpu, kernels).two_lines == c.two_lines);
+      CHECK_FALSE(lanes_prefetch(c.cpu, kernels).in_order);
     }
   }
+}
+
+TEST_CASE("prefetch: lanes in the order of memory on Intel's CPUs with tiles, from L2 on; with 32 registers") {
+  Cpu cpu = kIntelWithTiles;
+  cpu.l2_bytes = 3 * kMiB;
+  kernels::QueryLanesKernels kernels{};
+  kernels.prefetches = kernels.has_32_registers = true;
+  const LanesPrefetch prefetch = lanes_prefetch(cpu, kernels);
+  CHECK(prefetch.in_order);
+  CHECK_FALSE(prefetch.prefetches_in_run_over(3 * kMiB - 1));
+  CHECK(prefetch.prefetches_in_run_over(3 * kMiB));
+  CHECK(text_of(prefetch, 3 * kMiB) ==
+        "the next step's rows are prefetched in the order of memory, a line a term, in runs over 3 MiB or more");
+  CHECK(text_of(prefetch, 3 * kMiB - 1) == "the next step's rows are not prefetched: L2 holds them all");
+  cpu.l2_bytes = 0;  // not known
+  CHECK(lanes_prefetch(cpu, kernels).least_far_bytes == 2 * kMiB);
+  kernels.has_32_registers = false;
+  CHECK_FALSE(lanes_prefetch(cpu, kernels).in_order);
+  CHECK_FALSE(lanes_prefetch(cpu, kernels).prefetches);
+  CHECK(lanes_prefetch(cpu, kernels).least_far_bytes == cpu.least_far_bytes());
 }
 
 TEST_CASE("prefetch: lanes keep values unless they are far and nothing is prefetched") {
