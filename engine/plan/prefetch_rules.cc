@@ -91,11 +91,15 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
   return prefetch;
 }
 
-// Cascade Lake wants all (kernels/masked_softmax-inl.h). Intel's servers with AMX want breaks where scores and output do
-// not stay in 2 MiB of L2, however large the L3, which is shared and far: two runs of masked_softmax_rows/r4096_n1024 on
-// AVX3 1.44 and 1.42 ms, with _breaks 1.37 and 1.38; _lens 1.21 and 1.20, 1.18 and 1.19; but r4096_n128 0.183, _breaks
-// 0.22 to 0.27. Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on
-// AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants lines where scores and output are more than a fair share of L3:
+// Cascade Lake wants all (kernels/masked_softmax-inl.h). Intel's servers with AMX too: breaks cost them less or more by
+// where in their 4 KiB pages rows begin, which a caller hardly knows. Medians of runs in turns, AVX3, 4096 rows of 1024,
+// ms, scores and output a line behind a page's begin: all 1.42, breaks 1.41, lines 1.48; output 2 KiB behind, scores
+// not: 1.57, 1.67, 1.41; both 1 KiB: 1.41, 1.74, 1.42; both 16 bytes, as malloc has them: 1.61, 1.56, 1.52; plain copies
+// take 1.25. Rows of 256 to 4096, means of such places: all and lines within 8 % of each other either way, breaks 2 %
+// faster to 19 % slower than all; r4096_n128 0.183, by breaks 0.22 to 0.27.
+//
+// Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants
+// lines where scores and output are more than a fair share of L3:
 // 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
 // too, into L2, if rows have lengths, where its prefetchers lose their way, and vectors are whole lines: _lens 1.14 ->
 // 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25,
@@ -106,10 +110,7 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
   using kernels::SoftmaxPrefetch;
-  if (!cpu.is_amd) {
-    constexpr std::size_t kFarOfServers = std::size_t{8} << 20;
-    return cpu.has_tiles && bytes >= kFarOfServers ? SoftmaxPrefetch::kBreaks : SoftmaxPrefetch::kAll;
-  }
+  if (!cpu.is_amd) return SoftmaxPrefetch::kAll;
   if (bytes < cpu.least_far_bytes()) return SoftmaxPrefetch::kBreaks;
   if (!cpu.has_avx512) return SoftmaxPrefetch::kAll;
   if (has_roomy_l1(cpu)) return SoftmaxPrefetch::kLines;

@@ -157,8 +157,7 @@ TEST_CASE("prefetch: softmax by maker, bytes, lengths and lines") {
     for (const bool whole : {false, true}) {
       CHECK(rule(kIntel, whole, 4 * kMiB, lens) == SoftmaxPrefetch::kAll);
       CHECK(rule(kIntel, whole, 32 * kMiB, lens) == SoftmaxPrefetch::kAll);
-      CHECK(rule(kIntelWithTiles, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kAll);
-      CHECK(rule(kIntelWithTiles, whole, 8 * kMiB, lens) == SoftmaxPrefetch::kBreaks);
+      CHECK(rule(kIntelWithTiles, whole, 32 * kMiB, lens) == SoftmaxPrefetch::kAll);
       CHECK(rule(kUnknown, whole, 32 * kMiB, lens) == SoftmaxPrefetch::kAll);
       CHECK(rule(kZen4, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kBreaks);
       CHECK(rule(kZen5, whole, 8 * kMiB - 1, lens) == SoftmaxPrefetch::kBreaks);
