@@ -48,7 +48,8 @@ HWY_INLINE V LeadingPart(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V JoinUpperHalves(D d, V low, V high) {
   const hn::RebindToUnsigned<D> du;
-  return hn::BitCast(d, hn::Or(hn::ShiftRight<16>(hn::BitCast(du, low)), hn::BitCast(du, high)));
+  return hn::BitCast(
+      d, hn::OrAnd(hn::ShiftRight<16>(hn::BitCast(du, low)), hn::BitCast(du, high), hn::Set(du, 0xffff0000u)));
 }
 
 // Lane i of x0 and x1 to number 2 i and 2 i + 1 of one line of each part.
@@ -61,10 +62,8 @@ HWY_INLINE void StoreParts(D d, V x0, V x1, TileNumbers* HWY_RESTRICT line) {
   x1 = hn::Sub(x1, a1);
   const V b0 = LeadingPart<kCut>(d, x0), b1 = LeadingPart<kCut>(d, x1);
   hn::Store(JoinUpperHalves(d, b0, b1), d, to(1));
-  // What is left has 8 bits at most and so an upper half alone, but for subnormal numbers.
-  x0 = hn::Sub(x0, b0);
-  x1 = LeadingPart<Cut::kCut>(d, hn::Sub(x1, b1));
-  hn::Store(JoinUpperHalves(d, x0, x1), d, to(2));
+  // What is left has 8 bits at most and so an upper half alone, but for subnormal numbers, which lose the lower.
+  hn::Store(JoinUpperHalves(d, hn::Sub(x0, b0), hn::Sub(x1, b1)), d, to(2));
 }
 
 // The number of tiles of terms.
