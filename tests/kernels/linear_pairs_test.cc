@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/kernels/linear_rows.h"
+#include "tests/kernels/linear_problem.h"
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
@@ -22,33 +22,16 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::size_t kPanel = kernels::kLinearPanel;
-
-using Draw = std::function<float(Random&)>;
-float draw_normal(Random& random) { return random.normal(); }
-
-// Weights and rows, each array between unmapped pages.
-class Problem {
+class Problem : public LinearProblem {
  public:
   Problem(const Target& target, std::size_t most_rows, std::size_t in, std::size_t out, bool with_bias,
           const Draw& draw_w = draw_normal, const Draw& draw_x = draw_normal)
-      : kernels_(kernels::linear_rows_kernels(target.id())),
-        in_(in),
-        out_(out),
-        weights_(kernels::linear_panels(out) * kPanel * in),
-        bias_(kernels::linear_panels(out) * kPanel),
-        pair_sums_(kernels::linear_panels(out) * kPanel),
-        scratch_(kernels::linear_pairs_scratch(in)),
-        x_(most_rows * in),
-        y_(most_rows * out) {
-    Random random(in * 41 + out);
+      : LinearProblem(target, most_rows, in, out, with_bias, Unit::kNorms, draw_w, draw_x),
+        pair_sums_(kernels::linear_panels(out) * kernels::kLinearPanel),
+        scratch_(kernels::linear_pairs_scratch(in)) {
     double squares = 0;
     for (std::size_t o = 0; o < out; ++o) {
-      bias_[o] = with_bias ? random.normal() : 0.0f;
-      for (std::size_t k = 0; k < in; ++k) {
-        weight(o, k) = draw_w(random);
-        squares += static_cast<double>(weight(o, k)) * weight(o, k);
-      }
+      for (std::size_t k = 0; k < in; ++k) squares += static_cast<double>(weight(o, k)) * weight(o, k);
       double sum = 0;
       const std::size_t pairs = kernels::num_pairs(in);
       for (std::size_t j = 0; j < pairs; ++j) {
@@ -57,77 +40,27 @@ class Problem {
       pair_sums_[o] = static_cast<float>(sum);
     }
     mean_square_ = static_cast<float>(squares / static_cast<double>(in * out));
-    has_bias_ = with_bias;
-    for (float& x : x_) x = draw_x(random);
   }
 
-  float& weight(std::size_t o, std::size_t k) { return weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel]; }
-  float& x(std::size_t row, std::size_t k) { return x_[row * in_ + k]; }
-  const float* y(std::size_t row) const { return y_.data() + row * out_; }
-
-  // Rows `first` to first + count - 1, from the last to the first if reversed. All other results become NaN.
-  void multiply(std::size_t first, std::size_t count, bool reversed = false, bool by_pairs = true) {
-    std::fill(y_.begin(), y_.end(), kNaN);
+  void multiply(std::size_t first, std::size_t count, bool reversed = false) {
     std::fill(scratch_.begin(), scratch_.end(), kNaN);
-    std::vector<const float*> rows;
-    std::vector<float*> results;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t row = first + (reversed ? count - 1 - i : i);
-      rows.push_back(x_.data() + row * in_);
-      results.push_back(y_.data() + row * out_);
-    }
-    const kernels::LinearRowsArgs linear{.rows = rows.data(),
-                                         .results = results.data(),
-                                         .num_rows = count,
-                                         .weights = weights_.data(),
-                                         .bias = has_bias_ ? bias_.data() : nullptr,
-                                         .in = in_,
-                                         .out = out_};
-    if (!by_pairs) return kernels_.multiply(linear);
-    kernels_.multiply_by_pairs({.linear = linear,
-                                .pair_sums = pair_sums_.data(),
-                                .weights_mean_square = mean_square_,
-                                .scratch = scratch_.data()});
+    const auto by_pairs = [&](const kernels::LinearRowsArgs& linear) {
+      kernels_.multiply_by_pairs({.linear = linear,
+                                  .pair_sums = pair_sums_.data(),
+                                  .weights_mean_square = mean_square_,
+                                  .scratch = scratch_.data()});
+    };
+    multiply_by(by_pairs, first, count, reversed);
   }
-
-  // Of a row: the largest |y - truth|, and the sum of its squares, relative to |x| |w|, norms, and |b|.
-  struct Error {
-    double largest = 0, squares = 0;
-  };
-  Error error(std::size_t row) {
-    Error error;
-    for (std::size_t o = 0; o < out_; ++o) {
-      double sum = has_bias_ ? bias_[o] : 0.0, of_x = 0, of_w = 0;
-      const double offset = std::abs(sum);
-      for (std::size_t k = 0; k < in_; ++k) {
-        const double w = weight(o, k), v = x(row, k);
-        sum += w * v;
-        of_x += v * v;
-        of_w += w * w;
-      }
-      const double unit = std::sqrt(of_x * of_w) + offset;
-      const double relative = unit > 0 ? (y(row)[o] - sum) / unit : y(row)[o] - sum;
-      error.largest = worse(error.largest, std::abs(relative));
-      error.squares += relative * relative;
-    }
-    return error;
-  }
-  std::vector<float> results() const { return {y_.data(), y_.data() + y_.size()}; }
 
  private:
-  kernels::LinearRowsKernels kernels_;
-  std::size_t in_, out_;
-  bool has_bias_ = false;
   float mean_square_ = 0;
-  GuardedArray<float> weights_, bias_, pair_sums_, scratch_, x_, y_;
+  GuardedArray<float> pair_sums_, scratch_;
 };
 
-// Root of the mean square of the errors of all rows.
 double typical_error(Problem& problem, std::size_t rows, bool by_pairs) {
-  problem.multiply(0, rows, false, by_pairs);
-  double squares = 0;
-  for (std::size_t row = 0; row < rows; ++row) squares += problem.error(row).squares;
-  return std::sqrt(squares / static_cast<double>(rows));
+  by_pairs ? problem.multiply(0, rows) : problem.multiply_plainly(0, rows);
+  return typical_error(problem, rows);
 }
 
 }  // namespace
@@ -194,7 +127,7 @@ TEST_CASE("linear pairs: rows that would lose by them have the bits of plain sum
     }
     problem.x(5, 50) = kNaN;
     problem.x(6, 99) = kInfinity;
-    problem.multiply(0, kRows, false, false);
+    problem.multiply_plainly(0, kRows);
     const std::vector<float> plain = problem.results();
     problem.multiply(0, kRows);
     const std::vector<float> mixed = problem.results();

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/kernels/linear_rows.h"
+#include "tests/kernels/linear_problem.h"
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
@@ -23,89 +23,27 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::size_t kPanel = kernels::kLinearPanel;
-
-using Draw = std::function<float(Random&)>;
-float draw_normal(Random& random) { return random.normal(); }
-
-// Weights and rows, each array between unmapped pages.
-class Problem {
+class Problem : public LinearProblem {
  public:
   Problem(const Target& target, std::size_t most_rows, std::size_t in, std::size_t out, bool with_bias,
           const Draw& draw_w = draw_normal, const Draw& draw_x = draw_normal)
-      : kernels_(kernels::linear_rows_kernels(target.id())),
-        in_(in),
-        out_(out),
-        has_bias_(with_bias),
-        weights_(kernels::linear_panels(out) * kPanel * in),
-        bias_(kernels::linear_panels(out) * kPanel),
-        x_(most_rows * in),
-        y_(most_rows * out),
+      : LinearProblem(target, most_rows, in, out, with_bias, Unit::kMagnitudes, draw_w, draw_x),
         parts_(kernels::parts_size(out, in)),
         scratch_(kernels::linear_parts_scratch(in, most_rows)) {
-    Random random(in * 41 + out);
-    for (std::size_t o = 0; o < out; ++o) {
-      bias_[o] = with_bias ? random.normal() : 0.0f;
-      for (std::size_t k = 0; k < in; ++k) weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel] = draw_w(random);
-    }
     kernels_.pack_parts(weights_.data(), in, out, parts_.data());
-    for (float& x : x_) x = draw_x(random);
   }
 
-  float weight(std::size_t o, std::size_t k) const { return weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel]; }
-  float& x(std::size_t row, std::size_t k) { return x_[row * in_ + k]; }
-  const float* y(std::size_t row) const { return y_.data() + row * out_; }
-
-  // Rows `first` to first + count - 1, from the last to the first if reversed. All other results become NaN.
-  void multiply(std::size_t first, std::size_t count, bool reversed = false, bool by_parts = true) {
-    std::fill(y_.begin(), y_.end(), kNaN);
+  void multiply(std::size_t first, std::size_t count, bool reversed = false) {
     std::fill(scratch_.begin(), scratch_.end(), std::uint16_t{0x7fc0});  // NaN
-    std::vector<const float*> rows;
-    std::vector<float*> results;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t row = first + (reversed ? count - 1 - i : i);
-      rows.push_back(x_.data() + row * in_);
-      results.push_back(y_.data() + row * out_);
-    }
-    const kernels::LinearRowsArgs linear{.rows = rows.data(),
-                                         .results = results.data(),
-                                         .num_rows = count,
-                                         .weights = weights_.data(),
-                                         .bias = has_bias_ ? bias_.data() : nullptr,
-                                         .in = in_,
-                                         .out = out_};
-    if (!by_parts) return kernels_.multiply(linear);
     // What a call of so many rows needs, up to the unmapped page.
     std::uint16_t* scratch = scratch_.data() + scratch_.size() - kernels::linear_parts_scratch(in_, count);
-    kernels_.multiply_by_parts({.linear = linear, .parts = parts_.data(), .scratch = scratch});
+    const auto by_parts = [&](const kernels::LinearRowsArgs& linear) {
+      kernels_.multiply_by_parts({.linear = linear, .parts = parts_.data(), .scratch = scratch});
+    };
+    multiply_by(by_parts, first, count, reversed);
   }
-
-  // Of a row: the largest |y - truth|, and the sum of its squares, relative to sum |w x| + |b|.
-  struct Error {
-    double largest = 0, squares = 0;
-  };
-  Error error(std::size_t row) {
-    Error error;
-    for (std::size_t o = 0; o < out_; ++o) {
-      double sum = has_bias_ ? bias_[o] : 0.0, unit = std::abs(sum);
-      for (std::size_t k = 0; k < in_; ++k) {
-        const double term = static_cast<double>(weight(o, k)) * x(row, k);
-        sum += term;
-        unit += std::abs(term);
-      }
-      const double relative = unit > 0 ? (y(row)[o] - sum) / unit : y(row)[o] - sum;
-      error.largest = worse(error.largest, std::abs(relative));
-      error.squares += relative * relative;
-    }
-    return error;
-  }
-  std::vector<float> results() const { return {y_.data(), y_.data() + y_.size()}; }
 
  private:
-  kernels::LinearRowsKernels kernels_;
-  std::size_t in_, out_;
-  bool has_bias_;
-  GuardedArray<float> weights_, bias_, x_, y_;
   GuardedArray<std::uint16_t> parts_, scratch_;
 };
 
@@ -175,7 +113,7 @@ TEST_CASE("linear parts: rows are as exact as plain sums whatever their size, me
         Problem problem(target, kRows, in, kOut, false, kind.w, kind.x);
         Problem::Error of[2];
         for (const bool by_parts : {false, true}) {
-          problem.multiply(0, kRows, false, by_parts);
+          by_parts ? problem.multiply(0, kRows) : problem.multiply_plainly(0, kRows);
           for (std::size_t row = 0; row < kRows; ++row) {
             const Problem::Error error = problem.error(row);
             of[by_parts].squares += error.squares / (kRows * kOut);
@@ -206,7 +144,7 @@ TEST_CASE("linear parts: rows that have no parts have the bits of plain sums") {
     problem.x(0, 99) = kNaN;
     problem.x(1, 50) = -kInfinity;
     problem.x(2, 7) = 1.9e19f;  // more than 2^64
-    problem.multiply(0, kRows, false, false);
+    problem.multiply_plainly(0, kRows);
     const std::vector<float> plain = problem.results();
     problem.multiply(0, kRows);
     const std::vector<float> mixed = problem.results();

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/kernels/linear_rows.h"
+#include "tests/kernels/linear_problem.h"
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
@@ -19,73 +20,13 @@ namespace attend::tests {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr std::size_t kPanel = kernels::kLinearPanel;
-
-// Weights and rows, each array between unmapped pages. Rows and results lie apart, in an order of their own.
-class Problem {
- public:
+struct Problem : LinearProblem {
   Problem(const Target& target, std::size_t most_rows, std::size_t in, std::size_t out, bool with_bias)
-      : kernels_(kernels::linear_rows_kernels(target.id())),
-        in_(in),
-        out_(out),
-        with_bias_(with_bias),
-        weights_(kernels::linear_panels(out) * kPanel * in),
-        bias_(kernels::linear_panels(out) * kPanel),
-        x_(most_rows * in),
-        y_(most_rows * out) {
-    Random random(in * 37 + out);
-    for (std::size_t o = 0; o < out; ++o) {
-      bias_[o] = random.normal();
-      for (std::size_t k = 0; k < in; ++k) weight(o, k) = random.normal();
-    }
-    for (float& x : x_) x = random.normal();
-  }
+      : LinearProblem(target, most_rows, in, out, with_bias, Unit::kMagnitudes) {}
 
-  float& weight(std::size_t o, std::size_t k) { return weights_[(o / kPanel * in_ + k) * kPanel + o % kPanel]; }
-  float& x(std::size_t row, std::size_t k) { return x_[row * in_ + k]; }
-  const float* y(std::size_t row) const { return y_.data() + row * out_; }
-
-  // Rows `first` to first + count - 1, from the last to the first if reversed. All other results become NaN.
   void multiply(std::size_t first, std::size_t count, bool reversed = false) {
-    std::fill(y_.begin(), y_.end(), kNaN);
-    std::vector<const float*> rows;
-    std::vector<float*> results;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t row = first + (reversed ? count - 1 - i : i);
-      rows.push_back(x_.data() + row * in_);
-      results.push_back(y_.data() + row * out_);
-    }
-    kernels_.multiply({.rows = rows.data(),
-                       .results = results.data(),
-                       .num_rows = count,
-                       .weights = weights_.data(),
-                       .bias = with_bias_ ? bias_.data() : nullptr,
-                       .in = in_,
-                       .out = out_});
+    multiply_plainly(first, count, reversed);
   }
-
-  // The largest |y - truth| / (|b| + |W| |x|) of a row: errors in units of what was summed.
-  double relative_error(std::size_t row) {
-    double worst = 0;
-    for (std::size_t o = 0; o < out_; ++o) {
-      double sum = with_bias_ ? bias_[o] : 0.0, magnitude = std::abs(sum);
-      for (std::size_t k = 0; k < in_; ++k) {
-        const double term = static_cast<double>(weight(o, k)) * x(row, k);
-        sum += term;
-        magnitude += std::abs(term);
-      }
-      const double error = std::abs(y(row)[o] - sum);
-      worst = std::isnan(error) ? 1 : std::max(worst, magnitude > 0 ? error / magnitude : error);
-    }
-    return worst;
-  }
-  std::vector<float> results() const { return {y_.data(), y_.data() + y_.size()}; }
-
- private:
-  kernels::LinearRowsKernels kernels_;
-  std::size_t in_, out_;
-  bool with_bias_;
-  GuardedArray<float> weights_, bias_, x_, y_;
 };
 
 }  // namespace
@@ -102,7 +43,7 @@ TEST_CASE("linear rows: equals double for counts of rows and columns around the 
             const std::size_t first = kRows - count;
             problem.multiply(first, count, count % 2 == 1);
             double worst = 0;
-            for (std::size_t row = first; row < kRows; ++row) worst = std::max(worst, problem.relative_error(row));
+            for (std::size_t row = first; row < kRows; ++row) worst = worse(worst, problem.error(row).largest);
             INFO(out, " x ", in, ", ", count, " rows, bias ", with_bias);
             CHECK(worst <= 2.5e-7 * (1 + std::sqrt(static_cast<double>(in)) / 4));
             for (std::size_t i = 0; i < first * out; ++i) REQUIRE(std::isnan(problem.y(0)[i]));
@@ -141,7 +82,7 @@ TEST_CASE("linear rows: large weights equal double") {
   for_each_target([&](const Target& target) {
     Problem problem(target, 11, 900, 530, true);
     problem.multiply(0, 11);
-    for (std::size_t row = 0; row < 11; ++row) CHECK(problem.relative_error(row) <= 4e-7);
+    for (std::size_t row = 0; row < 11; ++row) CHECK(problem.error(row).largest <= 4e-7);
   });
 }
 
@@ -173,8 +114,8 @@ TEST_CASE("linear rows: NaN and infinity stay in their row and their column") {
 TEST_CASE("linear rows: no terms leave the bias, no rows and no columns do nothing") {
   for_each_target([&](const Target& target) {
     const kernels::LinearRowsKernels kernels = kernels::linear_rows_kernels(target.id());
-    alignas(64) const float bias[kPanel] = {3, 4};
-    alignas(64) const float weights[kPanel] = {};
+    alignas(64) const float bias[kernels::kLinearPanel] = {3, 4};
+    alignas(64) const float weights[kernels::kLinearPanel] = {};
     const float* row = bias;
     float results[2] = {kNaN, kNaN};
     float* result = results;
