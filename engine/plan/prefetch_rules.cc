@@ -99,14 +99,14 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
 // faster to 19 % slower than all; r4096_n128 0.183, by breaks 0.22 to 0.27.
 //
 // Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants
-// lines where scores and output are more than a fair share of L3:
-// 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines
-// too, into L2, if rows have lengths, where its prefetchers lose their way, and vectors are whole lines: _lens 1.14 ->
-// 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25,
-// and so will those whose lengths are all full. Zen 3 wants all there, and what came before it, not measured, gets the
-// same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks
-// 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long with either, to within 3 %. Another machine:
-// masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks, _lines and _lines_l2.
+// lines where scores and output are more than a fair share of L3: 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each
+// take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines too, into L2, if rows have lengths, where its
+// prefetchers lose their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4
+// loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. Zen
+// 3 wants all there, and what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14,
+// into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long
+// with either, to within 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks,
+// _lines and _lines_l2, at several places in a page.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
   using kernels::SoftmaxPrefetch;
