@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <vector>
 
@@ -16,9 +15,6 @@
 #include "tests/support/random.h"
 
 namespace attend::tests {
-
-using Draw = std::function<float(Random&)>;
-inline float draw_normal(Random& random) { return random.normal(); }
 
 // Weights and rows, each array between unmapped pages. What errors of a result are relative to: the sum of its terms'
 // magnitudes, or the product of the norms of the two that it is made of; and the bias's magnitude.

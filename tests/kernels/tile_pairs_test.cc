@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -25,9 +24,6 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-using Draw = std::function<float(Random&)>;
-float draw_normal(Random& random) { return random.normal(); }
 
 // All keys of a head and some queries, each array before an unmapped page.
 class Problem {

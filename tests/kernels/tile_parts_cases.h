@@ -25,8 +25,6 @@ namespace attend::tests {
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-using Draw = std::function<float(Random&)>;
-inline float draw_normal(Random& random) { return random.normal(); }
 inline Draw times(float factor) {
   return [factor](Random& random) { return factor * random.normal(); };
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "attend/tensor.h"
@@ -91,6 +92,10 @@ class Random {
   bool has_spare_ = false;
   float spare_ = 0.0f;
 };
+
+// A number of some kind.
+using Draw = std::function<float(Random&)>;
+inline float draw_normal(Random& random) { return random.normal(); }
 
 }  // namespace attend::tests
 
