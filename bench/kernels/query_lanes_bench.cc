@@ -4,7 +4,8 @@
 // much of values, one head after another: 32 of 1024 keys of size 64, 16 of size 128, 512 of 32 keys; in rows of 1024
 // numbers twice as many. `_causal`: query i sees keys 0 to i. `_ahead`: prefetches what the next step or head reads, as
 // the engine does where heads come from memory; what that costs where they do not is the difference to the same case
-// without, on targets that prefetch; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin
+// without, on targets that prefetch; `_in_order`: the rows of all heads of the next entry instead, some for each head,
+// a line per term of values, too; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin
 // in the same set of L1. `_off4`: keys and values begin 4 numbers off a line, as malloc has them. `_kept`, `_unkept`:
 // values are kept side by side for later queries, or not, with 16 registers; else they are where they are near or
 // prefetched.
@@ -38,6 +39,7 @@ struct LanesCase {
   bool two_lines = false;
   std::optional<bool> keep_values = {};  // none: where near, or prefetched
   std::size_t off = 0;                   // of keys and values from the beginning of a line
+  bool in_order = false;                 // with ahead: one step a head
 };
 constexpr LanesCase kLanesCases[] = {
     {"q8_n8_d8", 8, 8, 8, 8, 1, false},
@@ -45,6 +47,7 @@ constexpr LanesCase kLanesCases[] = {
     {"q32_n32_d64_ahead", 32, 32, 64, 32, 1, false, true},
     {"q32_n32_d64_l3", 32, 32, 64, 32, 64, false},
     {"q32_n32_d64_l3_ahead", 32, 32, 64, 32, 64, false, true},
+    {"q32_n32_d64_l3_in_order", 32, 32, 64, 32, 64, false, true, 512, false, {}, 0, true},
     {"q32_n32_d64_causal", 32, 32, 64, 32, 1, true},
     {"q16_n1024_d64", 16, 1024, 64, 128, 0, false},
     {"q16_n1024_d64_l3", 16, 1024, 64, 128, 4, false},
@@ -103,6 +106,11 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
         const std::size_t next = is_last ? (item + 1) % (batches * heads) : item;
         const std::size_t next_row = is_last ? 0 : first + c.step;
         const auto rows_to_prefetch = [&](const float* from, std::size_t per_batch, std::size_t begin, std::size_t n) {
+          if (c.in_order) {
+            const std::size_t head = item % heads, entry = (batch + 1) % batches, row0 = head * n / heads;
+            return kernels::PrefetchRows{from + (entry * per_batch + row0) * c.row, stride,
+                                         (head + 1) * n / heads - row0, c.row};
+          }
           return kernels::PrefetchRows{from + (next / heads * per_batch + begin) * c.row + next % heads * c.size,
                                        stride, n, c.size};
         };
@@ -131,6 +139,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .accumulators = o.data(),
                       .ahead = c.ahead ? std::span<kernels::PrefetchRows>(ahead) : std::span<kernels::PrefetchRows>(),
                       .two_lines = c.two_lines,
+                      .ahead_of_values = c.in_order,
                       .keep_values = c.keep_values.value_or(c.batches <= 1 || c.ahead)});
       }
       kernels.leave({.from = o.data(),
