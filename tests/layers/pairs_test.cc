@@ -19,8 +19,6 @@
 namespace attend::tests {
 namespace {
 
-constexpr Layer kLayers[] = {Layer::kDot,       Layer::kDotHeads, Layer::kBilinear,
-                             Layer::kMultiHead, Layer::kAdditive, Layer::kGaussianHeads};
 constexpr const char* kTiled[] = {"dot/fused", "dot/materialised"};
 std::vector<std::string> tiled_paths(Layer layer) {
   if (layer == Layer::kAdditive) return {"additive/factored"};
