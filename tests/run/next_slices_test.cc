@@ -32,10 +32,10 @@ struct Problem {
     job.batch = 2;
     job.num_queries = 10;
     job.num_keys = 30;
-    const auto rows = [&](auto* data, std::ptrdiff_t heads, std::ptrdiff_t count, std::ptrdiff_t size) {
+    const auto rows = [&]<class T>(T* data, std::ptrdiff_t heads, std::ptrdiff_t count, std::ptrdiff_t size) {
       const std::ptrdiff_t batch = heads * count * size;
-      return side_by_side ? detail::Rows{data, batch, size, heads * size}
-                          : detail::Rows{data, batch, count * size, size};
+      return side_by_side ? detail::Rows<T>{data, batch, size, heads * size}
+                          : detail::Rows<T>{data, batch, count * size, size};
     };
     job.queries = rows(static_cast<const float*>(queries.data()), 6, 10, 8);
     job.keys = rows(static_cast<const float*>(keys.data()), 3, 30, 8);
