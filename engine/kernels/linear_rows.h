@@ -7,7 +7,6 @@
 
 #include "engine/kernels/pairs.h"
 #include "engine/kernels/parts.h"
-#include "engine/kernels/parts.h"
 
 namespace attend::kernels {
 
