@@ -15,9 +15,9 @@ namespace {
 //                96 of 64 1.10, of 256 1.30    128 of 64 1.20, of 256 1.34    256 of 256 1.45, of 1024 1.54
 //     size 128:  64 of 64 1.00, of 128 1.07, of 512 1.03    96 of 64 1.08, of 512 1.20    128 of 512 1.37
 //
-// Queries in lanes stay with plain products: keys and values taken apart where they lie and used once, beside the tiles'
-// products, were tried. A step of 32 lanes x 32 keys of size 64, all in L1, 4340 ticks plainly and 3440 by parts, but 660
-// for the queries' parts; of 16 x 64 4400 and 5400, where stores of parts and loads of tiles are in each other's way.
+// Queries in lanes stay with plain products: a kernel that took keys and values apart where they lie, beside the tiles'
+// products, and used them once was 1.2 to 1.4 times as slow (dot/b64_h8_m32_n32_d64 2.0 ms for 1.6, b4_h8_m16_n1024_d64
+// 2.3 for 1.7, when lanes did not read in order yet).
 constexpr double kLeastQueries = 24, kLeastSharedRows = 64, kLeastKeys = 64, kLeastSize = 32;
 constexpr double kLeastTerms = 512 * 1024;
 // Where whole rows of scores are kept, tiles and vectors take turns: dot/materialised, as above with

@@ -91,12 +91,10 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
   return prefetch;
 }
 
-// Cascade Lake wants all (kernels/masked_softmax-inl.h). Intel's servers with AMX too: breaks cost them less or more by
-// where in their 4 KiB pages rows begin, which a caller hardly knows. Medians of runs in turns, AVX3, 4096 rows of 1024,
-// ms, scores and output a line behind a page's begin: all 1.42, breaks 1.41, lines 1.48; output 2 KiB behind, scores
-// not: 1.57, 1.67, 1.41; both 1 KiB: 1.41, 1.74, 1.42; both 16 bytes, as malloc has them: 1.61, 1.56, 1.52; plain copies
-// take 1.25. Rows of 256 to 4096, means of such places: all and lines within 8 % of each other either way, breaks 2 %
-// faster to 19 % slower than all; r4096_n128 0.183, by breaks 0.22 to 0.27.
+// Cascade Lake wants all (kernels/masked_softmax-inl.h). Intel's servers with AMX too: what breaks cost depends on where
+// in their 4 KiB pages rows begin, which a caller hardly knows. masked_softmax_rows/r4096_n1024 on AVX3, three runs
+// within 1 %: 1.18 ms, _breaks 1.24, _lines 1.20; with the output half a page behind, _half 1.19, _half_breaks 1.36,
+// _half_lines 1.21; r4096_n128 0.183, _breaks 0.22 to 0.27.
 //
 // Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants
 // lines where scores and output are more than a fair share of L3: 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each

@@ -58,6 +58,7 @@ struct LanesProblem {
 struct LanesHints {
   std::span<kernels::PrefetchRows> ahead = {};
   bool two_lines = false;
+  bool ahead_of_values = false;
   bool keep_values = true;
 };
 
@@ -118,6 +119,7 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
                   .accumulators = o.data(),
                   .ahead = hints.ahead,
                   .two_lines = hints.two_lines,
+                  .ahead_of_values = hints.ahead_of_values,
                   .keep_values = hints.keep_values});
   }
   // Queries of all heads, backwards; what lies between the rows stays.

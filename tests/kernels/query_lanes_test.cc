@@ -206,6 +206,32 @@ TEST_CASE("query_lanes: two lines a term are prefetched where 16 keys are at wor
   });
 }
 
+TEST_CASE("query_lanes: a line per term of values is prefetched too where that is asked for and registers are 32") {
+  for_each_target([](const Target& target) {
+    const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+    Random random(7);
+    constexpr std::size_t kKeys = 9, kRows = 1000;
+    for (const std::size_t vectors : {1u, 2u, 3u, 4u, 5u}) {  // of values, the last one not whole
+      const LanesProblem p(1, kernels.lanes + 1, kKeys, 6, vectors * kernels.lanes - (kernels.lanes > 1 ? 1 : 0),
+                           random);
+      const std::vector<float> expected = run_lanes(kernels, p, kKeys);
+      std::size_t left[2] = {};
+      for (const bool of_values : {false, true}) {
+        PrefetchRows ahead[] = {{.next = p.k.data(), .stride = 1, .num_rows = kRows, .size = 1}};
+        const LanesHints hints{.ahead = ahead, .ahead_of_values = of_values};
+        CHECK(same_bits(run_lanes(kernels, p, kKeys, true, Guard::kEnd, hints), expected));
+        left[of_values ? 1 : 0] = ahead[0].num_rows;
+      }
+      CAPTURE(vectors);
+      // Once per key for each step of rows and two whole vectors of values.
+      const std::size_t more = left[0] - left[1], pairs = p.value_size / kernels.lanes / 2;
+      const bool fetches = kernels.prefetches && kernels.has_32_registers && pairs > 0;
+      CHECK(more % (kKeys * std::max<std::size_t>(pairs, 1)) == 0);
+      CHECK((more > 0) == fetches);
+    }
+  });
+}
+
 TEST_CASE("query_lanes: thousands of keys, scores that creep, jump and are large") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
