@@ -1,57 +1,26 @@
 // Which rows a worker is said to want next. Prefetching changes no result, so nothing else would notice wrong ones.
 #include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <vector>
 
 #include <doctest/doctest.h>
 
-#include "engine/plan/layer.h"
-#include "engine/plan/plan_impl.h"
 #include "engine/run/next_rows.h"
+#include "tests/run/pool_problem.h"
 
 namespace attend::tests {
 namespace {
 
 using detail::NextRows;
-using detail::PoolJob;
 
-// 2 entries of 4 query heads and 2 of keys, 100 queries and 30 keys, rows of all heads side by side.
-struct Problem {
-  Problem() {
-    plan.layer = std::make_shared<detail::LayerImpl>();
-    plan.num_heads = 4;
-    plan.num_kv_heads = 2;
-    plan.score_size = 8;
-    plan.head_value_size = 16;
-    plan.group_queries = 48;
-    job.plan = &plan;
-    job.batch = 2;
-    job.num_queries = 100;
-    job.num_keys = 30;
-    job.queries = {queries.data(), 3200, 8, 32};
-    job.keys = {keys.data(), 480, 8, 16};
-    job.values = {values.data(), 960, 16, 32};
-    job.visible = VisibleKeys({}, 100, 30);
-    job.key_limits = key_limits.data();
-    job.output = {output.data(), 6400, 16, 64};
-  }
-
-  std::vector<float> queries = std::vector<float>(6400), keys = std::vector<float>(960),
-                     values = std::vector<float>(1920), output = std::vector<float>(12800);
-  std::vector<std::int32_t> key_limits = {30, 20};
-  detail::PlanImpl plan;
-  PoolJob job;
+// 4 query heads and 2 of keys, 100 queries in groups of 48.
+struct Problem : PoolProblem {
+  Problem() : PoolProblem(4, 2, 100, true) { plan.group_queries = 48; }
 };
 
 // What is wanted next is `count` rows from this one on; takes them.
-void check_rows(NextRows& next_rows, const float* first, std::ptrdiff_t stride, std::size_t count, std::size_t size) {
+void check_next(NextRows& next_rows, const float* first, std::ptrdiff_t stride, std::size_t count, std::size_t size) {
   kernels::PrefetchRows* rows = next_rows.next();
   REQUIRE(rows != nullptr);
-  CHECK(rows->next == first);
-  CHECK(rows->stride == stride);
-  CHECK(rows->num_rows == count);
-  CHECK(rows->size == size);
+  check_rows(*rows, first, stride, count, size);
   rows->num_rows = 0;
 }
 
@@ -62,11 +31,11 @@ TEST_CASE("next rows: the group's output, then the next group's queries") {
   NextRows next_rows(problem.job);
   CHECK(next_rows.next() == nullptr);
   next_rows.at_work(1, {2, 48, 96}, {3, 0, 48});
-  check_rows(next_rows, problem.output.data() + 6400 + 2 * 16 + 48 * 64, 64, 48, 16);
-  check_rows(next_rows, problem.queries.data() + 3200 + 3 * 8, 32, 48, 8);
+  check_next(next_rows, problem.output.data() + 6400 + 2 * 16 + 48 * 64, 64, 48, 16);
+  check_next(next_rows, problem.queries.data() + 3200 + 3 * 8, 32, 48, 8);
   CHECK(next_rows.next() == nullptr);
   next_rows.at_work(0, {1, 96, 100}, {0, 100, 100});  // none follows
-  check_rows(next_rows, problem.output.data() + 16 + 96 * 64, 64, 4, 16);
+  check_next(next_rows, problem.output.data() + 16 + 96 * 64, 64, 4, 16);
   CHECK(next_rows.next() == nullptr);
 }
 
@@ -74,14 +43,14 @@ TEST_CASE("next rows: then the next item's first queries, its keys and values as
   Problem problem;
   NextRows next_rows(problem.job);
   next_rows.goes_on_with(3, 64);  // entry 1, key-value head 1
-  check_rows(next_rows, problem.queries.data() + 3200 + 2 * 8, 32, 48, 8);
-  check_rows(next_rows, problem.keys.data() + 480 + 8, 16, 20, 8);
-  check_rows(next_rows, problem.values.data() + 960 + 16, 32, 20, 16);
+  check_next(next_rows, problem.queries.data() + 3200 + 2 * 8, 32, 48, 8);
+  check_next(next_rows, problem.keys.data() + 480 + 8, 16, 20, 8);
+  check_next(next_rows, problem.values.data() + 960 + 16, 32, 20, 16);
   CHECK(next_rows.next() == nullptr);
   next_rows.goes_on_with(0, 10);
-  check_rows(next_rows, problem.queries.data(), 32, 48, 8);
-  check_rows(next_rows, problem.keys.data(), 16, 10, 8);
-  check_rows(next_rows, problem.values.data(), 32, 10, 16);
+  check_next(next_rows, problem.queries.data(), 32, 48, 8);
+  check_next(next_rows, problem.keys.data(), 16, 10, 8);
+  check_next(next_rows, problem.values.data(), 32, 10, 16);
   next_rows.goes_on_with(4, 64);  // there are four
   CHECK(next_rows.next() == nullptr);
 }

@@ -1,64 +1,26 @@
 // Which rows a worker is said to want next, in the order of memory. Prefetching changes no result, so nothing else would
 // notice wrong ones.
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <span>
-#include <vector>
 
 #include <doctest/doctest.h>
 
-#include "engine/plan/layer.h"
-#include "engine/plan/plan_impl.h"
 #include "engine/run/next_slices.h"
+#include "tests/run/pool_problem.h"
 
 namespace attend::tests {
 namespace {
 
 using detail::NextSlices;
-using detail::PoolJob;
 
-// 2 entries of 6 query heads and 3 of keys, 10 queries and 30 keys; rows of all heads side by side, or head after head.
-struct Problem {
-  explicit Problem(bool side_by_side) {
-    plan.layer = std::make_shared<detail::LayerImpl>();
+// 6 query heads and 3 of keys, 10 queries.
+struct Problem : PoolProblem {
+  explicit Problem(bool side_by_side) : PoolProblem(6, 3, 10, side_by_side) {
     plan.pooling = detail::Pooling::kLanes;
-    plan.num_heads = 6;
-    plan.num_kv_heads = 3;
     plan.head_ranges = 1;
-    plan.score_size = 8;
-    plan.head_value_size = 16;
-    job.plan = &plan;
-    job.batch = 2;
-    job.num_queries = 10;
-    job.num_keys = 30;
-    const auto rows = [&]<class T>(T* data, std::ptrdiff_t heads, std::ptrdiff_t count, std::ptrdiff_t size) {
-      const std::ptrdiff_t batch = heads * count * size;
-      return side_by_side ? detail::Rows<T>{data, batch, size, heads * size}
-                          : detail::Rows<T>{data, batch, count * size, size};
-    };
-    job.queries = rows(static_cast<const float*>(queries.data()), 6, 10, 8);
-    job.keys = rows(static_cast<const float*>(keys.data()), 3, 30, 8);
-    job.values = rows(static_cast<const float*>(values.data()), 3, 30, 16);
-    job.visible = VisibleKeys({}, 10, 30);
-    job.key_limits = key_limits.data();
-    job.output = rows(output.data(), 6, 10, 16);
   }
-
-  std::vector<float> queries = std::vector<float>(2 * 480), keys = std::vector<float>(2 * 720),
-                     values = std::vector<float>(2 * 1440), output = std::vector<float>(2 * 960);
-  std::vector<std::int32_t> key_limits = {30, 20};
-  detail::PlanImpl plan;
-  PoolJob job;
 };
 
-void check_rows(const kernels::PrefetchRows& rows, const float* first, std::ptrdiff_t stride, std::size_t count,
-                std::size_t size) {
-  CHECK(rows.next == first);
-  CHECK(rows.stride == stride);
-  CHECK(rows.num_rows == count);
-  CHECK(rows.size == size);
-}
 std::size_t num_rows(std::span<const kernels::PrefetchRows> all) {
   std::size_t count = 0;
   for (const kernels::PrefetchRows& rows : all) count += rows.num_rows;
