@@ -54,8 +54,8 @@ HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, s
   };
   size_t u = 0;
   if (num_keys == hn::Lanes(d)) {
-    for (; u + 4 <= num_hiddens; u += 4) {
-      simd::transpose::FourColumns(d, simd::transpose::WholeRows{rows + u, stride}, 4, to + u * step, step, store);
+    for (simd::transpose::WholeRows whole(d, rows, stride); u + 4 <= num_hiddens; u += 4, whole.go_on()) {
+      simd::transpose::FourColumns(d, whole, 4, to + u * step, step, store);
     }
   }
   for (; u < num_hiddens; u += 4) {

@@ -213,31 +213,34 @@ struct ScaledStore {
 
 template <class D>
 void PackLanes(D d, const PackLanesArgs& args) {
-  const std::size_t lanes = hn::Lanes(d);
+  const std::size_t lanes = hn::Lanes(d), size = args.size;
   const float* rows[hn::MaxLanes(D())];
   const std::size_t used = args.num_heads * args.num_queries;
   const std::size_t L = hwy::RoundUpTo(used, lanes);
   for (std::size_t lane = 0; lane < L; lane += lanes) {
+    float* HWY_RESTRICT packed = args.packed + lane;
     const std::size_t count = std::min(lanes, used - lane);
-    RowsOfLanes(args.queries, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
     std::size_t k = 0;
 #if ATTEND_TRANSPOSES_IN_REGISTERS
     const ScaledStore store{args.scale};
-    if (count == lanes && lane % args.num_queries + lanes <= args.num_queries) {  // one head's, evenly spaced
-      for (; k + 4 <= args.size; k += 4) {
-        const simd::transpose::WholeRows whole{rows[0] + k, args.row_stride};
-        simd::transpose::FourColumns(d, whole, 4, args.packed + k * L + lane, L, store);
+    const std::size_t head = lane / args.num_queries, query = lane % args.num_queries;
+    if (query + lanes <= args.num_queries) {  // one head's, evenly spaced
+      const float* first = args.queries + static_cast<std::ptrdiff_t>(head) * args.head_stride +
+                           static_cast<std::ptrdiff_t>(query) * args.row_stride;
+      for (simd::transpose::WholeRows whole(d, first, args.row_stride); k + 4 <= size; k += 4, whole.go_on()) {
+        simd::transpose::FourColumns(d, whole, 4, packed + k * L, L, store);
       }
+      if (k == size) continue;
     }
-    for (; k < args.size; k += 4) {
-      const std::size_t left = std::min<std::size_t>(4, args.size - k);
-      simd::transpose::FourColumns(d, RowsAnywhere{rows, count, k, left}, left, args.packed + k * L + lane, L, store);
+    RowsOfLanes(args.queries, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
+    for (; k < size; k += 4) {
+      const std::size_t left = std::min<std::size_t>(4, size - k);
+      simd::transpose::FourColumns(d, RowsAnywhere{rows, count, k, left}, left, packed + k * L, L, store);
     }
 #else
-    for (; k < args.size; ++k) {
-      for (std::size_t i = 0; i < lanes; ++i) {
-        args.packed[k * L + lane + i] = i < count ? args.scale * rows[i][k] : 0.0f;
-      }
+    RowsOfLanes(args.queries, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
+    for (; k < size; ++k) {
+      for (std::size_t i = 0; i < lanes; ++i) packed[k * L + i] = i < count ? args.scale * rows[i][k] : 0.0f;
     }
 #endif
   }
@@ -334,8 +337,9 @@ void LeaveLaneWeights(D d, const LeaveLanesArgs& args) {
       std::size_t i = 0;
       const StoreToRows store{rows, factors, n, left, &i};
       if (left == lanes) {
-        while (i + 4 <= count)
-          simd::transpose::FourColumns(d, simd::transpose::WholeRows{from + i, stride}, 4, factors, 0, store);
+        for (simd::transpose::WholeRows whole(d, from, stride); i + 4 <= count; whole.go_on()) {
+          simd::transpose::FourColumns(d, whole, 4, factors, 0, store);
+        }
       }
       while (i < count) {
         simd::transpose::FourColumns(d, simd::transpose::EndingRows{from + i, stride, left, 4},

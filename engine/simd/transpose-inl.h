@@ -31,17 +31,32 @@ namespace hn = hwy::HWY_NAMESPACE;
 #if ATTEND_TRANSPOSES_IN_REGISTERS
 namespace transpose {
 
-// Four columns of at most a vector of rows; load[row] is the 128-bit block of one row.
-struct WholeRows {
-  const float* from;
-  std::ptrdiff_t stride;
+// The next four columns of a vector of rows; rows[i] is the 128-bit block of one row. Four rows share a base, so that
+// base + {0, 1, 2, 3} * stride needs few registers and no arithmetic.
+template <class D>
+class WholeRows {
+ public:
+  static constexpr size_t kNumBases = hn::MaxLanes(D()) / 4;
 
-  HWY_INLINE hn::Vec<hn::Full128<float>> operator[](size_t row) const {
-    return hn::LoadU(hn::Full128<float>(), from + static_cast<std::ptrdiff_t>(row) * stride);
+  HWY_INLINE WholeRows(D /*d*/, const float* from, std::ptrdiff_t stride) : stride_(stride) {
+    for (size_t i = 0; i < kNumBases; ++i) bases_[i] = from + static_cast<std::ptrdiff_t>(4 * i) * stride;
   }
+  HWY_INLINE void go_on() {
+    for (const float*& base : bases_) base += 4;
+  }
+  HWY_INLINE const float* at(size_t row) const {
+    return bases_[row / 4] + static_cast<std::ptrdiff_t>(row % 4) * stride_;
+  }
+  HWY_INLINE hn::Vec<hn::Full128<float>> operator[](size_t row) const {
+    return hn::LoadU(hn::Full128<float>(), at(row));
+  }
+
+ private:
+  const float* bases_[kNumBases];
+  std::ptrdiff_t stride_;
 };
 
-// The same where rows or columns end: zeros beyond either, which are not read.
+// Four columns where rows or columns end: zeros beyond either, which are not read.
 struct EndingRows {
   const float* from;
   std::ptrdiff_t stride;
@@ -56,18 +71,28 @@ struct EndingRows {
   }
 };
 
-// Block b is load[row + 4 b].
+// Block b is rows[row + 4 b].
 template <class D, class Rows>
-HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& load, size_t row) {
+HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& rows, size_t row) {
   constexpr size_t kLanes = hn::MaxLanes(D());
   if constexpr (kLanes == 4) {
     (void)d;
-    return load[row];
+    return rows[row];
   } else {
     const hn::Half<D> half;
-    return hn::Combine(d, GatherBlocks(half, load, row + kLanes / 2), GatherBlocks(half, load, row));
+    return hn::Combine(d, GatherBlocks(half, rows, row + kLanes / 2), GatherBlocks(half, rows, row));
   }
 }
+#if HWY_TARGET <= HWY_AVX3
+// Masked loads that broadcast: insertions into a vector's upper half would be shuffles.
+template <class D>
+HWY_INLINE hn::Vec<D> GatherBlocks(D d, const WholeRows<D>& rows, size_t row) {
+  hn::Vec<D> blocks = hn::LoadDup128(d, rows.at(row + 12));
+  blocks = hn::IfThenElse(hn::FirstN(d, 12), hn::LoadDup128(d, rows.at(row + 8)), blocks);
+  blocks = hn::IfThenElse(hn::FirstN(d, 8), hn::LoadDup128(d, rows.at(row + 4)), blocks);
+  return hn::IfThenElse(hn::FirstN(d, 4), hn::LoadDup128(d, rows.at(row)), blocks);
+}
+#endif
 
 // Where a vector of rows goes: all of it, aligned, or its first lanes only, anywhere.
 struct WholeStore {
@@ -85,15 +110,15 @@ struct ExactStore {
   }
 };
 
-// to[k * to_stride + row] = load[row][k] for the first num_columns <= 4 values of k and a vector of rows.
+// to[k * to_stride + row] = rows[row][k] for the first num_columns <= 4 values of k and a vector of rows.
 template <class D, class Rows, class Store>
-HWY_INLINE void FourColumns(D d, const Rows& load, size_t num_columns, float* HWY_RESTRICT to, size_t to_stride,
+HWY_INLINE void FourColumns(D d, const Rows& rows, size_t num_columns, float* HWY_RESTRICT to, size_t to_stride,
                             const Store& store) {
   using V = hn::Vec<D>;
   const hn::Repartition<uint64_t, D> pairs;  // not double: 32-bit Arm has none
   using P = hn::Vec<decltype(pairs)>;
-  const V row0 = GatherBlocks(d, load, 0), row1 = GatherBlocks(d, load, 1);
-  const V row2 = GatherBlocks(d, load, 2), row3 = GatherBlocks(d, load, 3);
+  const V row0 = GatherBlocks(d, rows, 0), row1 = GatherBlocks(d, rows, 1);
+  const V row2 = GatherBlocks(d, rows, 2), row3 = GatherBlocks(d, rows, 3);
   // In each block: 0[0] 1[0] 0[1] 1[1], then 2[0] 3[0] 2[1] 3[1], and the same of elements 2 and 3.
   const P lower01 = hn::BitCast(pairs, hn::InterleaveLower(d, row0, row1));
   const P lower23 = hn::BitCast(pairs, hn::InterleaveLower(d, row2, row3));
@@ -139,8 +164,8 @@ HWY_INLINE void TransposeRows(D d, const float* from, std::ptrdiff_t from_stride
   const transpose::WholeStore store;
   size_t k = 0;
   if (num_rows == hn::Lanes(d)) {
-    for (; k + 4 <= num_columns; k += 4) {
-      transpose::FourColumns(d, transpose::WholeRows{from + k, from_stride}, 4, to + k * to_stride, to_stride, store);
+    for (transpose::WholeRows rows(d, from, from_stride); k + 4 <= num_columns; k += 4, rows.go_on()) {
+      transpose::FourColumns(d, rows, 4, to + k * to_stride, to_stride, store);
     }
   }
   for (; k < num_columns; k += 4) {
