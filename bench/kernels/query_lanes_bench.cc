@@ -77,7 +77,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
   const AlignedFloats queries(batches * c.queries * c.row, 1), keys(batches * c.keys * c.row + c.off, 2);
   const AlignedFloats values(batches * c.keys * c.row + c.off, 3), output(batches * c.queries * c.row, 4);
   const std::size_t o_row = (c.size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
-  const AlignedFloats packed(c.size * L), scores(c.step * L), o(c.queries * o_row), sums(3 * L);
+  const AlignedFloats packed(c.size * L), scores(c.step * L), o(c.queries * o_row), sums(3 * L), factors(L);
   const AlignedFloats lens_memory(L);
   std::int32_t* lens = reinterpret_cast<std::int32_t*>(lens_memory.data());
   const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(c.row);
@@ -119,6 +119,16 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
             rows_to_prefetch(queries.data(), c.queries, 0, is_last ? c.queries : 0),
             rows_to_prefetch(keys.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row)),
             rows_to_prefetch(values.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row))};
+        const kernels::LeaveLanesArgs leave{.from = o.data(),
+                                            .lane_sum = sums.data() + L,
+                                            .lane_lost = sums.data() + 2 * L,
+                                            .num_heads = 1,
+                                            .num_queries = c.queries,
+                                            .size = c.size,
+                                            .output = output.data() + batch * c.queries * c.row + column,
+                                            .head_stride = 0,
+                                            .row_stride = stride,
+                                            .divide = true};
         kernels.step({.queries = packed.data(),
                       .num_lanes = L,
                       .num_used = c.queries,
@@ -140,18 +150,10 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .ahead = c.ahead ? std::span<kernels::PrefetchRows>(ahead) : std::span<kernels::PrefetchRows>(),
                       .two_lines = c.two_lines,
                       .ahead_of_values = c.in_order,
-                      .keep_values = c.keep_values.value_or(c.batches <= 1 || c.ahead)});
+                      .keep_values = c.keep_values.value_or(c.batches <= 1 || c.ahead),
+                      .leave = is_last ? &leave : nullptr,
+                      .factors = factors.data()});
       }
-      kernels.leave({.from = o.data(),
-                     .lane_sum = sums.data() + L,
-                     .lane_lost = sums.data() + 2 * L,
-                     .num_heads = 1,
-                     .num_queries = c.queries,
-                     .size = c.size,
-                     .output = output.data() + batch * c.queries * c.row + column,
-                     .head_stride = 0,
-                     .row_stride = stride,
-                     .divide = true});
     }
     benchmark::ClobberMemory();
   }

@@ -27,6 +27,14 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
+// Where sums of values go that are complete, instead of to c: times the factor of their row, 0 where that is 0 (o may be
+// NaN where l is 0, of p = 0 times an infinite value).
+struct LaneResults {
+  const float* factors;  // per row, those of padding lanes included
+  float* output;         // row i at output + i * stride
+  std::ptrdiff_t stride;
+};
+
 // c[i][n] (+)= sum_k a[i][k] b[k][n], both products. Keys: row i is a key, column n a lane. Values: row i is a lane,
 // and column n one of the values'.
 struct LaneProduct {
@@ -41,12 +49,18 @@ struct LaneProduct {
   const std::int32_t* lens;  // values: per lane, a_stride of them, those beyond num_rows padding
   float* c;                  // row i at c + i * c_stride, aligned, whole vectors
   std::size_t c_stride;
-  bool add;                       // to c
-  std::span<PrefetchRows> ahead;  // keys: rows to prefetch meanwhile; values: as given, they come from memory
-  bool fetches = false;           // values: these rows are prefetched meanwhile, too
-  bool two_lines = false;         // of `ahead` a term, where 16 keys are at work
-  bool keep_values = false;       // values: as LanesArgs has it
+  bool add;                              // to c
+  std::span<PrefetchRows> ahead;         // keys: rows to prefetch meanwhile; values: as given, they come from memory
+  bool fetches = false;                  // values: these rows are prefetched meanwhile, too
+  bool two_lines = false;                // of `ahead` a term, where 16 keys are at work
+  bool keep_values = false;              // values: as LanesArgs has it
+  const LaneResults* results = nullptr;  // values
 };
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V TimesFactor(D d, V v, V factor) {
+  return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d)), hn::Mul(v, factor));
+}
 
 // Vectors of queries that are in registers at a time, in the product with keys.
 static constexpr std::size_t kMostKeyVectors = kVectorsPerPanel > 2 ? 3 : 2;
@@ -91,6 +105,7 @@ struct LaneTerms {
   std::size_t first, count;  // terms
   std::size_t column;
   bool add;     // to c
+  bool last;    // and results are complete
   float* kept;  // Kept::kNow: where both vectors of each term go as well, one term after the other
 };
 
@@ -186,7 +201,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
       };
       common = within(*least);
       inner = within(*most);
-      if (inner == 0 && terms.add) return;
+      if (inner == 0 && terms.add && !terms.last) return;
     }
   }
   std::size_t k = 0;
@@ -266,12 +281,30 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   }
 
   const std::size_t rows = kValues ? p.num_rows - row : kRows;
+  const auto at_c = [&](std::size_t i)
+                        HWY_ATTR { return p.c + (row + i / kVectors) * p.c_stride + column + i % kVectors * lanes; };
+  if constexpr (kValues) {
+    if (terms.last && p.results != nullptr) {
+      const LaneResults& results = *p.results;
+#define ATTEND_STEP(i)                                                                                       \
+  if constexpr (i < kRows * kVectors) {                                                                      \
+    constexpr std::size_t r = i / kVectors, v = i % kVectors;                                                \
+    if (r + MostMissingRows<kRows>() >= kRows && r >= rows) return;                                          \
+    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, at_c(i)));                                               \
+    c##i = TimesFactor(d, c##i, hn::Set(d, results.factors[row + r]));                                       \
+    float* to = results.output + static_cast<std::ptrdiff_t>(row + r) * results.stride + column + v * lanes; \
+    kTail&& v + 1 == kVectors ? simd::StoreTail(c##i, d, to, left) : hn::StoreU(c##i, d, to);                \
+  }
+      ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
+#undef ATTEND_STEP
+      return;
+    }
+  }
 #define ATTEND_STEP(i)                                                                    \
   if constexpr (i < kRows * kVectors) {                                                   \
     if (i / kVectors + MostMissingRows<kRows>() >= kRows && i / kVectors >= rows) return; \
-    float* to = p.c + (row + i / kVectors) * p.c_stride + column + i % kVectors * lanes;  \
-    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, to));                                 \
-    hn::Store(c##i, d, to);                                                               \
+    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, at_c(i)));                            \
+    hn::Store(c##i, d, at_c(i));                                                          \
   }
   ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
 #undef ATTEND_STEP
@@ -342,6 +375,7 @@ HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
                           .count = std::min(kInnerBlock, p.inner - first),
                           .column = column,
                           .add = p.add || first > 0,
+                          .last = first + kInnerBlock >= p.inner,
                           .kept = nullptr};
     if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
       // From memory also where no rows follow: it is while values are kept that the next columns are prefetched.

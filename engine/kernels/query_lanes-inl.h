@@ -139,45 +139,6 @@ HWY_INLINE void BeginLanes(D d, const LanesArgs& args) {
   std::fill_n(args.accumulators, args.num_used * LaneRowSize(d, args.value_size), 0.0f);
 }
 
-template <class D>
-void LanesStep(D d, const LanesArgs& args) {
-  if (args.num_keys == 0) {
-    if (args.first) BeginLanes(d, args);
-    return;
-  }
-  const std::size_t L = args.num_lanes;
-  MultiplyKeys(d, {.a = args.keys,
-                   .a_stride = args.keys_stride,
-                   .num_rows = args.num_keys,
-                   .b = args.queries,
-                   .b_stride = static_cast<std::ptrdiff_t>(L),
-                   .num_columns = L,
-                   .inner = args.size,
-                   .common = args.size,
-                   .lens = nullptr,
-                   .c = args.scores,
-                   .c_stride = L,
-                   .add = false,
-                   .ahead = args.ahead,
-                   .two_lines = args.two_lines});
-  for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
-  MultiplyValues(d, {.a = args.scores,
-                     .a_stride = static_cast<std::ptrdiff_t>(L),
-                     .num_rows = args.num_used,
-                     .b = args.values,
-                     .b_stride = args.values_stride,
-                     .num_columns = args.value_size,
-                     .inner = args.num_keys,
-                     .common = args.shortest,
-                     .lens = args.lens,
-                     .c = args.accumulators,
-                     .c_stride = LaneRowSize(d, args.value_size),
-                     .add = !args.first,
-                     .ahead = args.ahead,
-                     .fetches = args.ahead_of_values,
-                     .keep_values = args.keep_values});
-}
-
 // rows[i] = the row of lane + i, for count lanes.
 template <class T>
 HWY_INLINE void RowsOfLanes(T* first, std::ptrdiff_t head_stride, std::ptrdiff_t row_stride, std::size_t num_queries,
@@ -244,12 +205,6 @@ void PackLanes(D d, const PackLanesArgs& args) {
     }
 #endif
   }
-}
-
-// v * factor, but 0 where factor is 0: o may be NaN where l is 0, of p = 0 times an infinite value.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V TimesFactor(D d, V v, V factor) {
-  return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d)), hn::Mul(v, factor));
 }
 
 #if ATTEND_TRANSPOSES_IN_REGISTERS
@@ -321,6 +276,55 @@ void LeaveLanes(D d, const LeaveLanesArgs& args) {
       if (n < args.size) simd::StoreTail(element(n), d, rows[i] + n, args.size - n);
     }
   });
+}
+
+template <class D>
+void LanesStep(D d, const LanesArgs& args) {
+  if (args.num_keys == 0) {
+    if (args.first) BeginLanes(d, args);
+    if (args.leave != nullptr) LeaveLanes(d, *args.leave);
+    return;
+  }
+  const std::size_t L = args.num_lanes;
+  MultiplyKeys(d, {.a = args.keys,
+                   .a_stride = args.keys_stride,
+                   .num_rows = args.num_keys,
+                   .b = args.queries,
+                   .b_stride = static_cast<std::ptrdiff_t>(L),
+                   .num_columns = L,
+                   .inner = args.size,
+                   .common = args.size,
+                   .lens = nullptr,
+                   .c = args.scores,
+                   .c_stride = L,
+                   .add = false,
+                   .ahead = args.ahead,
+                   .two_lines = args.two_lines});
+  for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
+  // Rows of one head lie evenly spaced: results go there at once.
+  const bool at_once = args.leave != nullptr && args.leave->num_heads == 1;
+  if (at_once) {
+    for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneFactors(d, *args.leave, lane, args.factors + lane);
+  }
+  const LaneResults results =
+      at_once ? LaneResults{args.factors, args.leave->output, args.leave->row_stride} : LaneResults{};
+  MultiplyValues(d, {.a = args.scores,
+                     .a_stride = static_cast<std::ptrdiff_t>(L),
+                     .num_rows = args.num_used,
+                     .b = args.values,
+                     .b_stride = args.values_stride,
+                     .num_columns = args.value_size,
+                     .inner = args.num_keys,
+                     .common = args.shortest,
+                     .lens = args.lens,
+                     .c = args.accumulators,
+                     .c_stride = LaneRowSize(d, args.value_size),
+                     .add = !args.first,
+                     .ahead = args.ahead,
+                     .fetches = args.ahead_of_values,
+                     .keep_values = args.keep_values,
+                     .results = at_once ? &results : nullptr});
+  if (args.leave != nullptr && !at_once) LeaveLanes(d, *args.leave);
 }
 
 // The way of weights: p lies key by key, lane by lane.

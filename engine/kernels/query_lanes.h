@@ -37,6 +37,19 @@ struct PackLanesArgs {
   float* packed;            // aligned; packed[k * L + lane] = scale * query[k], padding lanes 0
 };
 
+struct LeaveLanesArgs {
+  const float* from;      // of a step: its accumulators; leave_weights: p, of `size` keys
+  const float* lane_sum;  // as above
+  const float* lane_lost;
+  std::size_t num_heads;
+  std::size_t num_queries;
+  std::size_t size;            // elements of a row
+  float* output;               // row of query m of head g at output + g * head_stride + m * row_stride
+  std::ptrdiff_t head_stride;  // elements, any
+  std::ptrdiff_t row_stride;
+  bool divide;  // by l, 0 where l is 0; false: as it is (a chunk of keys, to be merged)
+};
+
 struct LanesArgs {             // one step over some keys
   const float* queries;        // packed
   std::size_t num_lanes;       // L
@@ -62,19 +75,9 @@ struct LanesArgs {             // one step over some keys
   // With 16 registers: values are kept side by side while the first queries meet them, for the others. Not wanted where
   // they are far (Cpu::least_far_bytes) and nothing is prefetched. No result changes.
   bool keep_values = true;
-};
-
-struct LeaveLanesArgs {
-  const float* from;      // leave: the accumulators; leave_weights: p, of `size` keys
-  const float* lane_sum;  // as above
-  const float* lane_lost;
-  std::size_t num_heads;
-  std::size_t num_queries;
-  std::size_t size;            // elements of a row
-  float* output;               // row of query m of head g at output + g * head_stride + m * row_stride
-  std::ptrdiff_t head_stride;  // elements, any
-  std::ptrdiff_t row_stride;
-  bool divide;  // by l, 0 where l is 0; false: as it is (a chunk of keys, to be merged)
+  // The last step: the results go where they belong, and need not pass through the accumulators.
+  const LeaveLanesArgs* leave = nullptr;
+  float* factors = nullptr;  // for that: aligned scratch, a number per lane
 };
 
 struct QueryLanesKernels {
@@ -83,7 +86,6 @@ struct QueryLanesKernels {
   bool has_32_registers;  // else a term is half as many sums, and prefetching twice its part
   void (*pack)(const PackLanesArgs&);
   void (*step)(const LanesArgs&);
-  void (*leave)(const LeaveLanesArgs&);
   void (*leave_weights)(const LeaveLanesArgs&);
 };
 

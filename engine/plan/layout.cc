@@ -76,6 +76,7 @@ void lay_out_lanes(PlanImpl& plan, Carver& worker) {
   layout.row_lens = worker.take(lanes, sizeof(std::int32_t));
   layout.tile_lens = worker.take(lanes, sizeof(std::int32_t));
   layout.scores = take_floats(worker, plan.tile_keys, lanes);
+  layout.lane_factors = take_floats(worker, 1, lanes);
   if (!plan.options.attention_weights) return;
   layout.step_max = take_floats(worker, plan.num_lane_steps(), all_lanes);
 }

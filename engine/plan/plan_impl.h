@@ -72,6 +72,7 @@ struct WorkspaceLayout {
   std::size_t power_exponents = 0, paired_powers = 0;  // of a group and a tile of queries, for this
   std::size_t accumulators = 0, row_max = 0, row_sums = 0, row_totals = 0, row_lens = 0;
   std::size_t scores = 0, max_lanes = 0, tile_lens = 0;  // a tile
+  std::size_t lane_factors = 0;                          // lanes: of their results
   std::size_t step_max = 0;                              // lanes that leave attention weights: (steps, lanes)
   // Within a worker, while projecting: results that only a sink wants, the map's scratch.
   std::size_t rows_out = 0, map_scratch = 0;

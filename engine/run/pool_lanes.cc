@@ -41,6 +41,7 @@ class Lanes {
         lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         scores_(part<float>(worker, plan_.layout.scores)),
+        factors_(part<float>(worker, plan_.layout.lane_factors)),
         keep_values_(plan_.lanes_prefetch.keeps_values_in_run_over(job.num_bytes())),
         is_far_(plan_.lanes_prefetch.prefetches_in_run_over(job.num_bytes())),
         in_order_(is_far_ && plan_.lanes_prefetch.in_order),
@@ -122,7 +123,7 @@ class Lanes {
   }
   void end() {
     if (job_.attention_weights.data != nullptr) end_weights();
-    leave();
+    if (!is_last()) leave_sums();
   }
 
   // Of each lane, up to the limit. Returns the most.
@@ -198,6 +199,8 @@ class Lanes {
   void step(std::size_t first) {
     const std::size_t count = std::min(plan_.tile_keys, longest_ - first);
     const std::size_t shortest = lens_within(first, count);
+    const bool is_last_step = first + plan_.tile_keys >= longest_;
+    const kernels::LeaveLanesArgs leave = is_last_step ? to_results() : kernels::LeaveLanesArgs{};
     kernels_.step({.queries = state_.queries,
                    .num_lanes = num_lanes_,
                    .num_used = used_,
@@ -219,7 +222,9 @@ class Lanes {
                    .ahead = ahead(first),
                    .two_lines = plan_.lanes_prefetch.two_lines,
                    .ahead_of_values = in_order_,
-                   .keep_values = keep_values_});
+                   .keep_values = keep_values_,
+                   .leave = is_last_step ? &leave : nullptr,
+                   .factors = factors_});
     if (job_.attention_weights.data == nullptr) return;
     leave_weights(first, count, is_last() && is_one_step_);
     std::copy_n(state_.max, num_lanes_, step_max_of(first));
@@ -262,23 +267,25 @@ class Lanes {
     }
   }
 
-  // The outputs, or what merge_chunks makes them of.
-  void leave() {
+  // Where the outputs belong, or what merge_chunks makes them of.
+  kernels::LeaveLanesArgs to_results() const {
     kernels::LeaveLanesArgs args =
         to_rows(state_.accumulators, static_cast<std::size_t>(plan_.head_value_size), job_.output);
-    if (!is_last()) {
-      const auto padded = static_cast<std::ptrdiff_t>(plan_.padded_values);
-      args.output = job_.chunk_accumulators + job_.chunk_row(b_, first_query_head(), chunk_, 0) * plan_.padded_values;
-      args.head_stride = static_cast<std::ptrdiff_t>(job_.num_chunks()) * job_.num_queries * padded;
-      args.row_stride = padded;
-      args.divide = false;
-      for (std::size_t lane = 0; lane < used_; ++lane) {
-        const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk_, query_of(lane));
-        job_.chunk_max[row] = state_.max[lane];
-        job_.chunk_sum[row] = sum_of(lane);
-      }
+    if (is_last()) return args;
+    const auto padded = static_cast<std::ptrdiff_t>(plan_.padded_values);
+    args.output = job_.chunk_accumulators + job_.chunk_row(b_, first_query_head(), chunk_, 0) * plan_.padded_values;
+    args.head_stride = static_cast<std::ptrdiff_t>(job_.num_chunks()) * job_.num_queries * padded;
+    args.row_stride = padded;
+    args.divide = false;
+    return args;
+  }
+  // And m and l for merge_chunks.
+  void leave_sums() {
+    for (std::size_t lane = 0; lane < used_; ++lane) {
+      const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk_, query_of(lane));
+      job_.chunk_max[row] = state_.max[lane];
+      job_.chunk_sum[row] = sum_of(lane);
     }
-    kernels_.leave(args);
   }
 
   const PoolJob& job_;
@@ -294,6 +301,7 @@ class Lanes {
   std::int32_t* const lens_;
   std::int32_t* const tile_lens_;
   float* const scores_;
+  float* const factors_;
   const bool keep_values_;
   const bool is_far_;    // what is to be prefetched
   const bool in_order_;  // and by next_slices_

@@ -71,7 +71,7 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
   GuardedArray<float> scores(step * L, Guard::kEnd);  // whole vectors, so aligned
   const std::size_t o_row = (p.value_size + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   GuardedArray<float> o(used * o_row, Guard::kEnd);
-  const auto sums = hwy::AllocateAligned<float>(3 * L);
+  const auto sums = hwy::AllocateAligned<float>(3 * L), factors = hwy::AllocateAligned<float>(L);
   GuardedArray<std::int32_t> lens(L, Guard::kEnd);
   std::fill_n(packed.get(), p.size * L, kNaN);
   std::fill_n(scores.data(), step * L, kNaN);
@@ -92,6 +92,20 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
       CHECK(std::isnan(p.query(lane)[i / L]));
     }
   }
+  // Where results go: queries of all heads, backwards; what lies between the rows stays.
+  const std::size_t row = p.value_size + 3;
+  GuardedArray<float> output((used - 1) * row + p.value_size, guard);
+  std::fill(output.begin(), output.end(), -77.0f);
+  const kernels::LeaveLanesArgs leave{.from = o.data(),
+                                      .lane_sum = sums.get() + L,
+                                      .lane_lost = sums.get() + 2 * L,
+                                      .num_heads = p.heads,
+                                      .num_queries = p.queries,
+                                      .size = p.value_size,
+                                      .output = output.data() + (used - 1) * row,
+                                      .head_stride = -static_cast<std::ptrdiff_t>(p.queries * row),
+                                      .row_stride = -static_cast<std::ptrdiff_t>(row),
+                                      .divide = divide};
   for (std::size_t first = 0; first < p.keys; first += step) {
     std::int32_t longest = 0, shortest = static_cast<std::int32_t>(step);
     for (std::size_t i = 0; i < L; ++i) {
@@ -120,22 +134,10 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
                   .ahead = hints.ahead,
                   .two_lines = hints.two_lines,
                   .ahead_of_values = hints.ahead_of_values,
-                  .keep_values = hints.keep_values});
+                  .keep_values = hints.keep_values,
+                  .leave = first + step >= p.keys ? &leave : nullptr,
+                  .factors = factors.get()});
   }
-  // Queries of all heads, backwards; what lies between the rows stays.
-  const std::size_t row = p.value_size + 3;
-  GuardedArray<float> output((used - 1) * row + p.value_size, guard);
-  std::fill(output.begin(), output.end(), -77.0f);
-  kernels.leave({.from = o.data(),
-                 .lane_sum = sums.get() + L,
-                 .lane_lost = sums.get() + 2 * L,
-                 .num_heads = p.heads,
-                 .num_queries = p.queries,
-                 .size = p.value_size,
-                 .output = output.data() + (used - 1) * row,
-                 .head_stride = -static_cast<std::ptrdiff_t>(p.queries * row),
-                 .row_stride = -static_cast<std::ptrdiff_t>(row),
-                 .divide = divide});
   std::vector<float> result;
   std::size_t overwritten = 0;
   for (std::size_t i = 0; i < output.size(); ++i) {
