@@ -34,6 +34,7 @@ AdditiveScoreKernels Kernels() {
   kernels.direct = &Direct;
   kernels.factored = &Factored;
   kernels.exp_keys = &ExpKeysF32;
+  kernels.lanes = hn::Lanes(hn::ScalableTag<float>());
   kernels.exp_rows = &ExpRowsF32;
   return kernels;
 }

@@ -47,8 +47,8 @@ struct FactoredScoreArgs {
   std::ptrdiff_t query_exps_stride;
   const float* query_max;         // num_queries: max_u |a|; from exp_rows
   const float* keys;              // pre-activations b in panels, as AdditiveScoreArgs::keys
-  const float* key_exps;          // e^2b in panels of the same stride; from exp_keys
   std::size_t keys_panel_stride;  // elements
+  const float* key_exps;          // e^2b as exp_keys leaves them
   const float* key_max;           // max_u |b| per key, whole panels, aligned; from exp_keys
   const float* w_v;               // num_hiddens elements
   const float* folded_w_v;        // folded_w_v_size(num_hiddens) elements, from fold_w_v
@@ -68,9 +68,10 @@ struct ExpKeysArgs {
   std::ptrdiff_t stride;  // elements
   std::size_t num_keys;
   std::size_t num_hiddens;
-  float* panels;  // e^2b in panels as AdditiveScoreArgs::keys, of which key j is column first + j; unspecified where
-                  // |b| is above kExpMax, NaN where b is
-  std::size_t panel_stride;  // elements
+  float*
+      exps;  // e^2b, vectors of keys one after another: with j the key plus `first` and N the lanes of a vector, that
+             // of unit u at exps + j / N * N * num_hiddens + u * N + j % N. Unspecified where |b| is above kExpMax,
+             // NaN where b is
   std::size_t first;
   bool last;  // no key follows: what is left of the last one's vector may be overwritten; false: only columns of keys
   float* key_max;  // max_u |b| of key j at key_max + first + j; NaN is passed over
@@ -82,13 +83,14 @@ struct ExpRowsArgs {
   std::size_t num_rows;
   std::size_t num_hiddens;
   const float* factors;  // of the exponentials, num_hiddens elements: folded_w_v
-  float* exps;           // factor e^2a: row m at exps + m * exps_stride, num_hiddens elements are written, as panels
-                         // above
+  float* exps;           // factor e^2a: row m at exps + m * exps_stride, num_hiddens elements are written, as exps of
+                         // keys
   std::ptrdiff_t exps_stride;  // elements
   float* row_max;              // num_rows: max_u |a|; NaN is passed over
 };
 
 struct AdditiveScoreKernels {
+  std::size_t lanes;  // of a vector
   // tanh by a rational function of the sum q + k: one division per element, holds for every range of inputs.
   void (*direct)(const AdditiveScoreArgs&);
   // The tiers above. A score's bits depend on its query's row, the keys of its panel that this query sees and

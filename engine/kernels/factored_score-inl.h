@@ -14,8 +14,8 @@
 //     n01/d01 + n23/d23 = (n01 d23 + n23 d01) / (d01 d23) = n03 / d03
 //     sum w tanh = K (c d03 d47 - n03 d47 - n47 d03) / (d03 d47)
 //
-// 30 multiplications and additions and a division per eight terms. Lanes run over keys, which stand in panels; queries
-// are broadcast. Where products of eight tau have not the range, there are four, two or one to a division.
+// 30 multiplications and additions and a division per eight terms. Lanes run over keys, whose exponentials stand vector
+// by vector, so that of a panel that is not full no more is read than its keys; queries are broadcast. Where products of eight tau have not the range, there are four, two or one to a division.
 //
 // Rounding: near tanh = -1, n / d is twice as large as what it adds up to, and so are its roundings. Equal terms would
 // repeat them in every group, but K differs from group to group: wrong by at most 3.1e-7 sum|w| then with 32 units and
@@ -58,7 +58,7 @@ namespace simd = attend::HWY_NAMESPACE;
 static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
 
 // Four vectors of scores at a time, lest they wait for their divisions: of four queries and one vector of keys, whose
-// column, 64 bytes by num_hiddens, then stays in L1; of fewer queries, up to four vectors of keys. One query and a
+// exponentials, 64 bytes by num_hiddens, then stay in L1; of fewer queries, up to four vectors of keys. One query and a
 // whole panel of keys, 64 KiB for 256 hidden units, was 1.5 % slower with AVX-512 (additive/b1_m128_n512_u256), as fast
 // with AVX2.
 static constexpr size_t kRowsPerStep = 4;
@@ -75,8 +75,7 @@ constexpr size_t RoundUpTo8(size_t n) { return (n + 7) / 8 * 8; }
 // A group of eight hidden units of one query and one vector of keys.
 struct Group {
   const float* HWY_RESTRICT query_exps;  // alpha e^2a
-  const float* HWY_RESTRICT key_exps;    // e^2b, rows key_step apart
-  size_t key_step;
+  const float* HWY_RESTRICT key_exps;    // e^2b, a vector for each unit
   const float* HWY_RESTRICT alphas;
   const float* HWY_RESTRICT constants;
 };
@@ -86,7 +85,7 @@ template <size_t kTerms, class D, class V = hn::Vec<D>>
 HWY_INLINE void Fraction(D d, const Group& group, size_t u, V& numerator, V& denominator) {
   static_assert(kTerms == 1 || kTerms == 2 || kTerms == 4);
   if constexpr (kTerms == 1) {
-    const V key_exp = hn::Load(d, group.key_exps + u * group.key_step);
+    const V key_exp = hn::Load(d, group.key_exps + u * hn::Lanes(d));
     denominator = hn::MulAdd(hn::Set(d, group.query_exps[u]), key_exp, hn::Set(d, group.alphas[u]));
     numerator = hn::Set(d, 1.0f);
   } else {
@@ -142,12 +141,12 @@ HWY_INLINE void AddGroup(D d, const Group& group, size_t count, V& sum) {
 
 // The same for kRows queries and kVectors vectors of keys, sums of the first query first.
 template <size_t kTerms, size_t kRows, size_t kVectors, class D, class V = hn::Vec<D>>
-HWY_INLINE void AddGroups(D d, const Group& group, std::ptrdiff_t query_exps_stride, size_t count, V& s0, V& s1, V& s2,
-                          V& s3) {
+HWY_INLINE void AddGroups(D d, const Group& group, std::ptrdiff_t query_exps_stride, size_t key_exps_stride,
+                          size_t count, V& s0, V& s1, V& s2, V& s3) {
   const auto part = [&](size_t i) HWY_ATTR {
     Group one = group;
     one.query_exps += static_cast<std::ptrdiff_t>(i / kVectors) * query_exps_stride;
-    one.key_exps += i % kVectors * hn::Lanes(d);
+    one.key_exps += i % kVectors * key_exps_stride;
     return one;
   };
   AddGroup<kTerms>(d, group, count, s0);
@@ -175,20 +174,21 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   V sum0 = zero, sum1 = zero, sum2 = zero, sum3 = zero;
   V carry0 = zero, carry1 = zero, carry2 = zero, carry3 = zero;
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m), stride = args.query_exps_stride;
-  Group group{args.query_exps + row * stride, args.key_exps + panel * args.keys_panel_stride + lane, PanelWidth(d),
+  const size_t vector = hn::Lanes(d) * args.num_hiddens;  // of keys
+  Group group{args.query_exps + row * stride, args.key_exps + (panel * PanelWidth(d) + lane) * args.num_hiddens,
               args.folded_w_v, args.folded_w_v + RoundUpTo8(args.num_hiddens)};
   for (size_t left = args.num_hiddens; left != 0;) {
     V s0 = carry0, s1 = carry1, s2 = carry2, s3 = carry3;
     for (size_t i = 0; i < kGroupsPerBlock<kTerms> && left != 0; ++i) {
       if (HWY_LIKELY(left >= 8)) {
-        AddGroups<kTerms, kRows, kVectors>(d, group, stride, 8, s0, s1, s2, s3);
+        AddGroups<kTerms, kRows, kVectors>(d, group, stride, vector, 8, s0, s1, s2, s3);
         left -= 8;
       } else {
-        AddGroups<kTerms, kRows, kVectors>(d, group, stride, left, s0, s1, s2, s3);
+        AddGroups<kTerms, kRows, kVectors>(d, group, stride, vector, left, s0, s1, s2, s3);
         left = 0;
       }
       group.query_exps += 8;
-      group.key_exps += 8 * group.key_step;
+      group.key_exps += 8 * hn::Lanes(d);
       group.alphas += 8;
       group.constants += 16;
     }

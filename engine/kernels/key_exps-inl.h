@@ -1,6 +1,6 @@
-// Exponentials of projected keys: rows b of keys become panels of e^2b, and max|b| of each key is taken on the way. The
-// transposition of pack-inl.h with an exponential between its shuffles and its stores: rows are read once, panels
-// written once.
+// Exponentials of projected keys: rows b of keys become columns of e^2b, and max|b| of each key is taken on the way. The
+// transposition of pack-inl.h with an exponential between its shuffles and its stores: each is read once and written
+// once.
 #if defined(ATTEND_KERNELS_KEY_EXPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_KEY_EXPS_INL_H_
 #undef ATTEND_KERNELS_KEY_EXPS_INL_H_
@@ -14,7 +14,6 @@
 
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/factored_score-inl.h"
-#include "engine/kernels/panel-inl.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/math-inl.h"
 #include "engine/simd/tail-inl.h"
@@ -40,7 +39,7 @@ template <bool kWhole, class D>
 HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, size_t num_keys, size_t num_columns,
                                 size_t num_hiddens, float* HWY_RESTRICT to, float* HWY_RESTRICT key_max) {
   using V = hn::Vec<D>;
-  const size_t step = PanelWidth(d);
+  const size_t step = hn::Lanes(d);
   V max = hn::Zero(d);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
   const auto store = [&max, num_columns](V b, D tag, float* HWY_RESTRICT p) ATTEND_INLINE_ATTR {
@@ -74,13 +73,13 @@ HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, s
 
 template <class D>
 HWY_INLINE void ExpKeys(D d, const ExpKeysArgs& args) {
-  const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
+  const size_t lanes = hn::Lanes(d);
   const size_t end = args.first + args.num_keys;
   for (size_t j = args.first; j < end;) {
-    const size_t column = j % width, left = lanes - column % lanes, count = HWY_MIN(left, end - j);
+    const size_t column = j % lanes, left = lanes - column, count = HWY_MIN(left, end - j);
     // Behind the last key, the rest of its vector: what stood there might be slow to compute with.
     const size_t columns = args.last ? left : count;
-    float* HWY_RESTRICT to = args.panels + j / width * args.panel_stride + column;
+    float* HWY_RESTRICT to = args.exps + (j - column) * args.num_hiddens + column;
     float* HWY_RESTRICT key_max = args.key_max + j;
     const float* rows = args.rows + static_cast<std::ptrdiff_t>(j - args.first) * args.stride;
     if (columns == lanes) {

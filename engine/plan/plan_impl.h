@@ -53,7 +53,7 @@ struct WorkspaceLayout {
   std::size_t query_starts = 0;               // int64 (B + 1): the same for queries, where padded ones are skipped
   std::size_t tier_counts = 0;                // uint64 (threads, kNumScoreTiers), where tiers are counted
   std::size_t query = 0, key = 0, value = 0;  // projected rows, (B, M or N, size of the map)
-  std::size_t key_exps = 0, key_max = 0;      // factored additive score: (B, H, panels), (B, H, key_capacity)
+  std::size_t key_exps = 0, key_max = 0;      // factored additive score: (B, H, vectors of keys), (B, H, key_capacity)
   std::size_t pooled = 0;                     // multi-head: (B, M, H * head_value_size), before the output map
   // Results of the chunks of keys: (B, H, chunks, M), rows of values padded to panels.
   std::size_t chunk_accumulators = 0, chunk_max = 0, chunk_sum = 0;

@@ -18,7 +18,7 @@ struct KeySide {
   // Projected keys of an additive score, keys of a gaussian; keys and values that are few queries' (plan.reads_rows()).
   Rows<float> rows{}, value_rows{};
   float* key_panels = nullptr;            // dot, gaussian
-  float* key_exps = nullptr;              // factored additive score: e^2b in panels ...
+  float* key_exps = nullptr;              // factored additive score: e^2b in vectors of keys ...
   float* key_max = nullptr;               // ... and max|b| per key
   float* value_panels = nullptr;          // panels of key_capacity rows
   std::int32_t* values_finite = nullptr;  // per head

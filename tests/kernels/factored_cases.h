@@ -60,7 +60,7 @@ inline std::size_t panel_width(const Target& target) { return kernels::pack_kern
 inline Scores factored_scores(const Target& target, const Case& c, int forced_tier = -1, float garbage = 0.0f) {
   const kernels::PackKernels pack = kernels::pack_kernels(target.id());
   const kernels::AdditiveScoreKernels kernels = kernels::additive_score_kernels(target.id());
-  const std::size_t width = pack.panel_width;
+  const std::size_t width = pack.panel_width, lanes = kernels.lanes;
   const std::size_t stride = (std::max<std::size_t>(c.num_keys, 1) + width - 1) / width * width;
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(c.num_hiddens);
   const auto panels = hwy::AllocateAligned<float>(std::max<std::size_t>(stride * c.num_hiddens, 1));
@@ -86,8 +86,7 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .stride = row,
                     .num_keys = c.num_keys,
                     .num_hiddens = c.num_hiddens,
-                    .panels = exps.get(),
-                    .panel_stride = c.num_hiddens * width,
+                    .exps = exps.get(),
                     .first = 0,
                     .last = true,
                     .key_max = key_max.get()});
@@ -96,7 +95,7 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
       for (std::size_t u = 0; u < c.num_hiddens; ++u) {
         const std::size_t place = (stride / width - 1) * c.num_hiddens * width + u * width + j % width;
         panels.get()[place] = garbage;
-        exps.get()[place] = std::exp(2 * garbage);
+        exps.get()[j / lanes * lanes * c.num_hiddens + u * lanes + j % lanes] = std::exp(2 * garbage);
       }
     }
   }
@@ -115,8 +114,8 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .query_exps_stride = row,
                     .query_max = query_max.data(),
                     .keys = panels.get(),
-                    .key_exps = exps.get(),
                     .keys_panel_stride = c.num_hiddens * width,
+                    .key_exps = exps.get(),
                     .key_max = key_max.get(),
                     .w_v = w_v.data(),
                     .folded_w_v = folded_w_v.data(),
