@@ -4,9 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <new>
-
-#include <sys/mman.h>
 
 #include "attend/target.h"
 #include "engine/base/checked.h"
@@ -14,7 +11,11 @@
 namespace attend::matmul {
 namespace {
 
-constexpr std::align_val_t kLine{64};
+Memory<float> zeros(std::size_t count) {
+  Memory<float> floats = allocate_elements<float>(count);
+  std::fill_n(floats.get(), count, 0.0f);
+  return floats;
+}
 
 // Fewer terms than these have little to gain from pairs; of more, so few rows are copied at a time that weights would
 // be read from memory again and again.
@@ -73,18 +74,12 @@ bool PackedRows::are_fit_for_parts(TensorView<const float> W) {
 
 bool PackedRows::has_tiles() { return kernels::linear_rows_kernels(Target::best().id()).has_tiles; }
 
-PackedRows::Floats PackedRows::allocate(std::size_t count) {
-  Floats floats(static_cast<float*>(::operator new(count * sizeof(float), kLine)), Free(kLine));
-  std::fill_n(floats.get(), count, 0.0f);
-  return floats;
-}
-
 PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, const char* name, When pairs,
                        When parts)
     : in_(static_cast<std::size_t>(W.size(1))), out_(static_cast<std::size_t>(W.size(0))) {
   constexpr std::size_t kPanel = kernels::kLinearPanel;
   const std::size_t padded_out = kernels::linear_panels(out_) * kPanel;
-  panels_ = allocate(checked_multiply(checked_multiply(padded_out, in_, name), sizeof(float), name) / sizeof(float));
+  panels_ = zeros(checked_multiply(checked_multiply(padded_out, in_, name), sizeof(float), name) / sizeof(float));
   for (std::size_t o = 0; o < out_; ++o) {
     float* column = panels_.get() + o / kPanel * in_ * kPanel + o % kPanel;
     for (std::size_t k = 0; k < in_; ++k) {
@@ -92,7 +87,7 @@ PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, 
     }
   }
   if (!bias.empty()) {
-    bias_ = allocate(padded_out);
+    bias_ = zeros(padded_out);
     for (std::size_t o = 0; o < out_; ++o) bias_[o] = *bias.at(static_cast<std::int64_t>(o));
   }
   if (parts != When::kNever && are_fit_for_parts(W)) {
@@ -107,7 +102,7 @@ PackedRows::PackedRows(TensorView<const float> W, TensorView<const float> bias, 
 }
 
 void PackedRows::take_pair_sums(TensorView<const float> W) {
-  pair_sums_ = allocate(kernels::linear_panels(out_) * kernels::kLinearPanel);
+  pair_sums_ = zeros(kernels::linear_panels(out_) * kernels::kLinearPanel);
   const auto count = static_cast<std::int64_t>(kernels::num_pairs(in_));
   for (std::size_t o = 0; o < out_; ++o) {
     const auto row = static_cast<std::int64_t>(o);
@@ -120,26 +115,11 @@ void PackedRows::take_pair_sums(TensorView<const float> W) {
   }
 }
 
-// Tiles are read 16 lines at a time, whole weights within some thousand cycles: where they lie in huge pages, 1 MiB or
-// more of them is read some 5 % faster (Intel with AMX, linear/r1024_i768_o768/AVX3_parts).
-PackedRows::PartNumbers PackedRows::allocate_in_huge_pages(std::size_t bytes) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  const bool is_large = bytes >= kHugePage / 2;
-  const std::align_val_t alignment = is_large ? std::align_val_t{kHugePage} : kLine;
-  const std::size_t size = is_large ? round_up(bytes, kHugePage) : bytes;
-  PartNumbers parts(static_cast<std::uint16_t*>(::operator new(size, alignment)), Free(alignment));
-#ifdef MADV_HUGEPAGE
-  // Advice, no more: where it is not taken, pages are small.
-  if (is_large) static_cast<void>(::madvise(parts.get(), size, MADV_HUGEPAGE));
-#endif
-  return parts;
-}
-
 void PackedRows::take_parts(const char* name) {
   const std::size_t bytes =
       checked_multiply(kernels::parts_size(out_, 1), kernels::parts_size(1, in_) * sizeof(std::uint16_t), name) /
       (kernels::kNumParts * kernels::kPartsTile);
-  parts_of_panels_ = allocate_in_huge_pages(bytes);
+  parts_of_panels_ = allocate_elements<std::uint16_t>(bytes / sizeof(std::uint16_t));
   // The same bits on every target.
   kernels::linear_rows_kernels(Target::best().id()).pack_parts(panels_.get(), in_, out_, parts_of_panels_.get());
 }

@@ -4,11 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <string>
 
 #include "attend/tensor_view.h"
+#include "engine/base/memory.h"
 #include "engine/matmul/product.h"
 
 namespace attend::matmul {
@@ -43,27 +42,16 @@ class PackedRows final : public Product {
                               float* const* results, std::size_t num_rows, std::byte* scratch) const override;
 
  private:
-  struct Free {
-    Free() : alignment{} {}
-    explicit Free(std::align_val_t a) : alignment(a) {}
-    std::align_val_t alignment;
-    void operator()(void* data) const { ::operator delete(data, alignment); }
-  };
-  using Floats = std::unique_ptr<float[], Free>;
-  using PartNumbers = std::unique_ptr<std::uint16_t[], Free>;
-  static Floats allocate(std::size_t count);
-
-  static PartNumbers allocate_in_huge_pages(std::size_t bytes);
   void take_pair_sums(TensorView<const float> W);
   void take_parts(const char* name);
 
   std::size_t in_, out_;
-  Floats panels_, bias_;  // bias_: none if not given
+  Memory<float> panels_, bias_;  // bias_: none if not given
   When pairs_ = When::kNever;
-  Floats pair_sums_;       // as kernels::LinearPairsArgs
-  float mean_square_ = 0;  // so is this; 0: not fit for pairs
+  Memory<float> pair_sums_;  // as kernels::LinearPairsArgs
+  float mean_square_ = 0;    // so is this; 0: not fit for pairs
   When parts_ = When::kNever;
-  PartNumbers parts_of_panels_;  // as kernels::LinearPartsArgs
+  Memory<std::uint16_t> parts_of_panels_;  // as kernels::LinearPartsArgs
 };
 
 }  // namespace attend::matmul

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <utility>
 
+#include "engine/base/memory.h"
 #include "engine/base/message.h"
 #include "engine/plan/planner.h"
 #include "engine/run/key_side.h"
@@ -141,7 +141,7 @@ std::int64_t Plan::weight_heads() const noexcept {
 }
 
 Workspace::Workspace(std::size_t bytes) : size_(bytes) {
-  owned_ = ::operator new (bytes, std::align_val_t{kAlignment});
+  owned_ = allocate_memory(bytes);
   data_ = static_cast<std::byte*>(owned_);
 }
 
@@ -154,7 +154,9 @@ Workspace::Workspace(std::span<std::byte> memory) {
   }
 }
 
-Workspace::~Workspace() { ::operator delete (owned_, std::align_val_t{kAlignment}); }
+Workspace::~Workspace() {
+  if (owned_ != nullptr) free_memory(owned_, size_);
+}
 
 Workspace::Workspace(Workspace&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),

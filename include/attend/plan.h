@@ -272,7 +272,7 @@ class Plan {
 // Scratch memory for one run at a time. Serves any plan whose workspace_bytes() it covers.
 class Workspace {
  public:
-  // Owns its memory. Throws std::bad_alloc when there is none.
+  // Owns its memory, in huge pages from 1 MiB on where the system has them. Throws std::bad_alloc when there is none.
   explicit Workspace(const Plan& plan) : Workspace(plan.workspace_bytes()) {}
   explicit Workspace(std::size_t bytes);
   // Uses the caller's memory, of any alignment (up to kAlignment bytes at its start may be skipped: add them).
@@ -304,7 +304,7 @@ class Workspace {
 // first: prepare comes before append and before any run. Runs only read it: any number of threads may share it.
 class PreparedKeys {
  public:
-  // Owns its memory. Throws std::bad_alloc when there is none.
+  // Owns its memory, as a Workspace does. Throws std::bad_alloc when there is none.
   explicit PreparedKeys(const Plan& plan);
   // Uses the caller's memory, plan.prepared_bytes() of it from the first multiple of Workspace::kAlignment on. Error if
   // it is smaller.

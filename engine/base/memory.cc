@@ -1,0 +1,38 @@
+#include "engine/base/memory.h"
+
+#include <limits>
+#include <new>
+
+#include <sys/mman.h>
+
+#include "engine/base/carver.h"
+#include "engine/base/checked.h"
+
+namespace attend {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+bool is_large(std::size_t bytes) { return bytes >= kHugePage / 2; }
+
+std::align_val_t alignment_of(std::size_t bytes) {
+  return std::align_val_t{is_large(bytes) ? kHugePage : Carver::kAlignment};
+}
+
+}  // namespace
+
+void* allocate_memory(std::size_t bytes) {
+  // libstdc++ 12 rounds sizes up to the alignment, beyond the largest to none.
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
+  const std::size_t size = is_large(bytes) ? round_up(bytes, kHugePage) : bytes;
+  void* memory = ::operator new(size, alignment_of(bytes));
+#ifdef MADV_HUGEPAGE
+  // Advice, no more: where it is not taken, pages are small.
+  if (is_large(bytes)) static_cast<void>(::madvise(memory, size, MADV_HUGEPAGE));
+#endif
+  return memory;
+}
+
+void free_memory(void* memory, std::size_t bytes) noexcept { ::operator delete(memory, alignment_of(bytes)); }
+
+}  // namespace attend
