@@ -46,10 +46,15 @@ void run_items(Executor& executor, int workers, std::size_t num_items, const Wor
   }
   std::atomic<std::size_t> next{0};
   executor.parallel_for(tasks, [&](std::size_t worker) {
-    for (Draw draw = draw_items(next, num_items, tasks); draw.count > 0; draw = draw_items(next, num_items, tasks)) {
-      const std::size_t last = draw.first + draw.count - 1;
-      for (std::size_t item = draw.first; item < last; ++item) work(Item{item, worker, item + 1});
-      work(Item{last, worker, last + tasks});  // the others draw meanwhile
+    const auto draw = [&] { return draw_items(next, num_items, tasks); };
+    for (Draw now = draw(), then; now.count > 0; now = then) {
+      const std::size_t last = now.first + now.count - 1;
+      for (std::size_t item = now.first; item < last; ++item) work(Item{item, worker, item + 1});
+      // Drawn before the last item is done, so that this knows its next one; but where items go one by one, the end is
+      // near and another worker may have nothing to do. What it draws then is a guess: the others draw meanwhile.
+      if (now.count > 1) then = draw();
+      work(Item{last, worker, now.count > 1 ? then.first : last + tasks});
+      if (now.count == 1) then = draw();
     }
   });
 }

@@ -48,4 +48,25 @@ TEST_CASE("items: each once on any number of threads, by a worker below their nu
   }
 }
 
+TEST_CASE("items: a worker that draws several goes on with the one it was told") {
+  // One thread runs both tasks, one after the other: the first finds all items, by draws as if for two.
+  class OneAfterTheOther final : public Executor {
+   public:
+    int concurrency() const noexcept override { return 2; }
+    void parallel_for(std::size_t num_tasks, TaskRef task) override {
+      for (std::size_t i = 0; i < num_tasks; ++i) task(i);
+    }
+  } executor;
+  constexpr std::size_t kItems = 64;
+  std::size_t told = 0, done = 0, wrong = 0;
+  detail::run_items(executor, 2, kItems, [&](const detail::Item& item) {
+    // From the first draw of a single item on, next is a guess.
+    if (item.index != told && kItems - item.index > 16) ++wrong;
+    told = item.next;
+    ++done;
+  });
+  CHECK(done == kItems);
+  CHECK(wrong == 0);
+}
+
 }  // namespace attend::tests
