@@ -14,7 +14,7 @@
 namespace attend {
 namespace {
 
-constexpr std::string_view kFormat = "attend profile 1";
+constexpr std::string_view kFormat = "attend profile 2";
 constexpr std::string_view kLibrary = ", library ", kCpu = ", cpu ";
 
 // The words of a problem, in their order. Numbers: of digits.
@@ -22,11 +22,11 @@ struct Field {
   std::string_view name;
   bool is_number;
 };
-constexpr Field kFields[] = {{"layer", false},  {"B", true},         {"M", true},        {"N", true},
-                             {"H", true},       {"Hkv", true},       {"Dq", true},       {"Dk", true},
-                             {"Dv", true},      {"D", true},         {"Dh", true},       {"out", true},
-                             {"lens", false},   {"causal", false},   {"padding", false}, {"weights", false},
-                             {"concat", false}, {"prepared", false}, {"target", false},  {"threads", true}};
+constexpr Field kFields[] = {
+    {"layer", false}, {"B", true},       {"M", true},        {"N", true},        {"H", true},       {"Hkv", true},
+    {"Dq", true},     {"Dk", true},      {"Dv", true},       {"D", true},        {"Dh", true},      {"out", true},
+    {"lens", false},  {"causal", false}, {"padding", false}, {"weights", false}, {"concat", false}, {"prepared", false},
+    {"pairs", false}, {"parts", false},  {"target", false},  {"threads", true}};
 
 // Times are told with all their digits. Included, so that what is rounded to it may be read back.
 constexpr double kMostMicroseconds = 1e15;
@@ -236,6 +236,10 @@ std::string problem_text(const PlanImpl& plan) {
                        : options.causal == Causal::kBottomRight ? "bottom-right"
                                                                 : "top-left";
   const auto yes = [](bool value) { return std::string(value ? "yes" : "no"); };
+  const auto when = [](auto way) {
+    using Way = decltype(way);
+    return std::string(way == Way::kNever ? "never" : way == Way::kAlways ? "always" : "where-faster");
+  };
   // The layer's name does not say how a multi-head layer scores.
   const std::string layer = std::string(plan.layer->name) +
                             (plan.layer->is_multi_head && plan.layer->score == Score::kAdditive ? "/additive" : "");
@@ -257,6 +261,8 @@ std::string problem_text(const PlanImpl& plan) {
                                 yes(options.attention_weights),
                                 yes(options.concat_queries),
                                 yes(options.prepared_keys),
+                                when(options.pairs),
+                                when(options.parts),
                                 plan.kernels->name,
                                 std::to_string(options.threads)};
   static_assert(std::size(kFields) == std::size(values));

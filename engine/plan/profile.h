@@ -22,7 +22,7 @@ std::string tile_keys_fault(std::int64_t tile_keys);
 // must be established.
 std::string problem_text(const PlanImpl& plan);
 
-// "12.3 us": three digits.
+// "12.3": three digits, no unit.
 std::string microseconds_text(double microseconds);
 
 }  // namespace attend::detail

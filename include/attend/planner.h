@@ -74,7 +74,7 @@ struct ProfileEntry {
 };
 
 // Choices that were measured, as a text that people can read, compare and keep in a repository:
-//     attend profile 1, library 0.1.0, cpu Intel(R) Xeon(R) Processor
+//     attend profile 2, library 0.1.0, cpu Intel(R) Xeon(R) Processor
 //     layer=dot B=1 M=16 ... target=AVX3 threads=1: path=dot/lanes tile_queries=0 tile_keys=0 us=12.3
 //   One line per problem, sorted. Empty lines and lines that start with # are passed over when parsing.
 //   A plan takes the entry of exactly its problem, and none other: other batch, one key more, another target or number

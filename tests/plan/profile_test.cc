@@ -47,7 +47,7 @@ TEST_CASE("profile: text and back, sorted by problem, one line each") {
   Profile profile = profile_of(few, "dot/fused");
   profile.add({.problem = many, .path = "dot/materialised", .tile_queries = 24, .tile_keys = 0, .microseconds = 1234});
   const std::string text = profile.text();
-  CHECK(text.starts_with("attend profile 1, library "));
+  CHECK(text.starts_with("attend profile 2, library "));
   CHECK(text.find(", cpu " + profile.cpu() + "\n") != std::string::npos);
   CHECK(text.find(few + ": path=dot/fused tile_queries=0 tile_keys=0 us=12.2\n") != std::string::npos);
   CHECK(text.find("us=1234\n") != std::string::npos);
@@ -88,7 +88,7 @@ TEST_CASE("profile: any time that an entry may have survives as text, and others
 
 TEST_CASE("profile: comments, empty lines and Windows' line ends are passed over") {
   const std::string problem = problem_of(DotAttention(), kShape);
-  const Profile profile = Profile::parse("# tuned on Monday\r\n\r\nattend profile 1, library 9.9, cpu Some, CPU\r\n" +
+  const Profile profile = Profile::parse("# tuned on Monday\r\n\r\nattend profile 2, library 9.9, cpu Some, CPU\r\n" +
                                          problem + ": path=dot/fused tile_queries=0 tile_keys=256 us=3e1\r\n# end");
   CHECK(profile.library() == "9.9");
   CHECK(profile.cpu() == "Some, CPU");
@@ -97,18 +97,19 @@ TEST_CASE("profile: comments, empty lines and Windows' line ends are passed over
 }
 
 TEST_CASE("profile: what is wrong is said with its line") {
-  const std::string header = "attend profile 1, library 0.1.0, cpu X\n";
+  const std::string header = "attend profile 2, library 0.1.0, cpu X\n";
   const std::string problem = problem_of(DotAttention(), kShape);
   const std::string good = problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1\n";
   CHECK(parse_fault(header + good) == "");
   const struct {
     std::string text, part;
   } kFaults[] = {
-      {"", "profile, line 1: expected \"attend profile 1, library VERSION, cpu NAME\", found nothing"},
-      {"# only this\n", "line 2: expected \"attend profile 1"},
-      {good, "line 1: expected \"attend profile 1"},
-      {"attend profile 2, library 0.1.0, cpu X\n", "found \"attend profile 2, library 0.1.0, cpu X\""},
-      {"attend profile 1, cpu X\n", "line 1"},
+      {"", "profile, line 1: expected \"attend profile 2, library VERSION, cpu NAME\", found nothing"},
+      {"# only this\n", "line 2: expected \"attend profile 2"},
+      {good, "line 1: expected \"attend profile 2"},
+      {"attend profile 3, library 0.1.0, cpu X\n", "found \"attend profile 3, library 0.1.0, cpu X\""},
+      {"attend profile 1, library 0.1.0, cpu X\n", "found \"attend profile 1, library 0.1.0, cpu X\""},
+      {"attend profile 2, cpu X\n", "line 1"},
       {header + "\n" + "dot/fused\n", "line 3: expected \"PROBLEM: path="},
       {header + "dot/fused\n", "found \"dot/fused\""},
       {header + std::string(99, 'x') + "\n", ", found \"" + std::string(60, 'x') + "...\""},
@@ -159,7 +160,7 @@ TEST_CASE("profile: merging replaces the same problems, and never mixes CPUs") {
   first.merge(first);
   CHECK(first.entries().size() == 2);
 
-  const Profile elsewhere = Profile::parse("attend profile 1, library 1, cpu Another\n" + a +
+  const Profile elsewhere = Profile::parse("attend profile 2, library 1, cpu Another\n" + a +
                                            ": path=dot/fused tile_queries=0 tile_keys=0 us=1");
   CHECK(missing_parts(error_message([&] { first.merge(elsewhere); }), {"\"Another\"", first.cpu()}) == "");
   CHECK(first.find(a)->path == "dot/materialised");
@@ -200,6 +201,8 @@ TEST_CASE("profile: an entry for exactly this problem overrides the rules, and t
   other(kShape, {.valid_lens = ValidLens::kPerQuery});
   other(kShape, {.causal = Causal::kBottomRight});
   other(kShape, {.prepared_keys = true});
+  other(kShape, {.pairs = Pairs::kNever});
+  other(kShape, {.parts = Parts::kAlways});
   if (Target::available().size() > 1) other(kShape, {.target = Target::available()[1]});
   CHECK(GaussianAttention().plan(kShape, {.profile = &profile}).explain().find("profile") == std::string::npos);
 }
