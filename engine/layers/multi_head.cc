@@ -22,14 +22,28 @@ struct Names {
   std::string source;  // "file:prefix: " or nothing
 };
 
-// The shapes that must agree among the tensors themselves. Throws Error naming the one that does not. The numbers of
-// heads are not known here, only that W_q has H / Hkv times the rows of W_k, and W_o that many columns per row of W_v.
-void check_shapes(const MultiHeadParameters& p, const Names& names) {
+// Throw Error naming the tensor that does not fit, these four.
+void check_ranks(const MultiHeadParameters& p, const Names& names) {
   const auto named = [&](const std::string& name) { return names.source + name; };
   detail::check_parameter(p.W_q, named(names.W_q), {{"H*D"}, {"Dq"}});
   detail::check_parameter(p.W_k, named(names.W_k), {{"Hkv*D"}, {"Dk"}});
   detail::check_parameter(p.W_v, named(names.W_v), {{"Hkv*Dh"}, {"Dv"}});
   detail::check_parameter(p.W_o, named(names.W_o), {{"output size"}, {"H*Dh"}});
+}
+
+void check_biases(const MultiHeadParameters& p, const Names& names) {
+  const auto named = [&](const std::string& name) { return names.source + name; };
+  detail::check_bias(p.b_q, named(names.b_q), p.W_q.size(0));
+  detail::check_bias(p.b_k, named(names.b_k), p.W_k.size(0));
+  detail::check_bias(p.b_v, named(names.b_v), p.W_v.size(0));
+  detail::check_bias(p.b_o, named(names.b_o), p.W_o.size(0));
+}
+
+// What must agree among the tensors themselves, where the numbers of heads are not known: W_q has H / Hkv times the
+// rows of W_k, and W_o that many columns per row of W_v.
+void check_shapes(const MultiHeadParameters& p, const Names& names) {
+  check_ranks(p, names);
+  const auto named = [&](const std::string& name) { return names.source + name; };
   const std::int64_t hidden = p.W_q.size(0), key_hidden = p.W_k.size(0), value_hidden = p.W_v.size(0);
   const std::int64_t pooled = p.W_o.size(1);
   if (key_hidden == hidden) {
@@ -44,10 +58,7 @@ void check_shapes(const MultiHeadParameters& p, const Names& names) {
          ", Dk): ", names.W_q, " has ", hidden, " rows, ", names.W_v, " has ", value_hidden, " and ", names.W_o,
          " has ", pooled, " columns");
   }
-  detail::check_bias(p.b_q, named(names.b_q), hidden);
-  detail::check_bias(p.b_k, named(names.b_k), key_hidden);
-  detail::check_bias(p.b_v, named(names.b_v), value_hidden);
-  detail::check_bias(p.b_o, named(names.b_o), p.W_o.size(0));
+  check_biases(p, names);
 }
 
 // Looks up four matrices and their optional biases by stem: stem.weight and stem.bias.
@@ -140,26 +151,34 @@ std::int64_t num_kv_heads_of(const MultiHeadOptions& options) {
   return kv_heads != 0 ? kv_heads : heads;
 }
 
-// The heads divide what the parameters give them: check_shapes has seen the rest.
+// What must agree where they are known.
 void check_heads(const MultiHeadParameters& p, std::int64_t heads, std::int64_t kv_heads) {
-  const std::int64_t hidden = p.W_q.size(0), pooled = p.W_o.size(1);
+  const std::int64_t hidden = p.W_q.size(0), value_hidden = p.W_v.size(0), pooled = p.W_o.size(1);
   if (hidden % heads != 0) {
     fail("num_heads is ", heads, ", expected a divisor of ", hidden, ", the rows of W_q");
   }
-  if (pooled % heads != 0) {
-    fail("num_heads is ", heads, ", expected a divisor of ", pooled, ", the columns of W_o");
+  const std::int64_t key_hidden = hidden / heads * kv_heads;
+  if (p.W_k.size(0) != key_hidden) {
+    fail("W_k is ", to_string(p.W_k.sizes()), ", expected (", key_hidden, ", Dk): num_kv_heads is ", kv_heads,
+         ", and a head of W_q's has ", hidden / heads, " rows");
   }
-  const std::int64_t rows = hidden / heads * kv_heads;
-  if (p.W_k.size(0) == rows) return;
-  fail("W_k is ", to_string(p.W_k.sizes()), ", expected (", rows, ", Dk): num_kv_heads is ", kv_heads,
-       ", and a head of W_q's has ", hidden / heads, " rows");
+  if (value_hidden % kv_heads == 0) {
+    detail::check_parameter(p.W_o, "W_o", {{"output size"}, {"H*Dh", value_hidden / kv_heads * heads}});
+  } else if (value_hidden == pooled) {
+    fail("num_heads is ", heads, ", expected a divisor of ", pooled, ", the columns of W_o");
+  } else {
+    fail("W_v is ", to_string(p.W_v.sizes()), ", expected (",
+         pooled % heads == 0 ? std::to_string(pooled / heads * kv_heads) : "a multiple of " + std::to_string(kv_heads),
+         ", Dv): num_kv_heads is ", kv_heads, ", and W_o has ", pooled, " columns for num_heads ", heads);
+  }
 }
 
 std::shared_ptr<const detail::LayerImpl> build(const MultiHeadOptions& options, const MultiHeadParameters& p) {
   const std::int64_t kv_heads = num_kv_heads_of(options);
   if (options.scale) detail::check_scale(*options.scale);
-  check_shapes(p, {});
+  check_ranks(p, {});
   check_heads(p, options.num_heads, kv_heads);
+  check_biases(p, {});
   const std::int64_t hidden = p.W_q.size(0);
   const bool additive = options.scoring == Scoring::kAdditive;
   if (additive && options.scale) fail("scale is ", *options.scale, ", expected none: additive scoring has no scale");

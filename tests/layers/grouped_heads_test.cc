@@ -382,10 +382,12 @@ TEST_CASE("grouped heads: multi-head options and parameters that do not agree ar
   };
   MultiHeadParameters wrong = good;
   wrong.W_v = matrix(15, 5);  // three heads of five rows
-  CHECK(missing_parts(message({.num_heads = 6, .num_kv_heads = 2}, wrong), {"W_k", "(8, 11)", "(12, Dk)"}) == "");
+  CHECK(missing_parts(message({.num_heads = 6, .num_kv_heads = 2}, wrong), {"W_v", "(15, 5)", "(10, Dv)"}) == "");
+  wrong.W_v = matrix(12, 5);  // two heads of six
+  CHECK(missing_parts(message({.num_heads = 6, .num_kv_heads = 2}, wrong), {"W_o", "(7, 30)", "36"}) == "");
   wrong = good;
   wrong.W_o = matrix(7, 31);
-  CHECK(missing_parts(message({.num_heads = 6, .num_kv_heads = 2}, wrong), {"W_o", "(7, 31)", "10"}) == "");
+  CHECK(missing_parts(message({.num_heads = 6, .num_kv_heads = 2}, wrong), {"W_o", "(7, 31)", "30"}) == "");
   wrong = good;
   wrong.b_k = TensorView<const float>(zeros(), {24});
   CHECK(missing_parts(message({.num_heads = 6, .num_kv_heads = 2}, wrong), {"b_k", "(24)", "8"}) == "");
