@@ -10,12 +10,28 @@
 
 namespace attend {
 
+// Names that callers and files give may hold line ends and other control characters: spaces instead.
+inline std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
+  }
+  return text;
+}
+
 // fail("keys has size ", 64, ", queries has ", 48) throws Error("keys has size 64, queries has 48").
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::ostringstream message;
   (message << ... << parts);
-  throw Error(message.str());
+  throw Error(one_line(message.str()));
+}
+
+// An option that is none of its values: a binding's cast of a number that it did not look at.
+template <class Option>
+void check_is_one_of(const char* name, Option given, Option first, Option last, const char* expected) {
+  const auto number = [](Option option) { return static_cast<long long>(option); };
+  if (number(given) >= number(first) && number(given) <= number(last)) return;
+  fail(name, " is ", number(given), ", expected ", expected);
 }
 
 }  // namespace attend

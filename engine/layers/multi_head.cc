@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attend/layers.h"
+#include "engine/base/message.h"
 #include "engine/layers/names.h"
 #include "engine/layers/score_weights.h"
 #include "engine/plan/layer.h"
@@ -140,6 +141,7 @@ void check_additive_scoring(const MultiHeadParameters& p, std::int64_t num_heads
 // Heads of keys and values, checked.
 std::int64_t num_kv_heads_of(const MultiHeadOptions& options) {
   const std::int64_t heads = options.num_heads, kv_heads = options.num_kv_heads;
+  check_is_one_of("scoring", options.scoring, Scoring::kDot, Scoring::kAdditive, "Scoring::kDot or kAdditive");
   if (heads < 1) fail("num_heads is ", heads, ", expected at least 1");
   if (kv_heads < 0 || (kv_heads > 0 && heads % kv_heads != 0)) {
     fail("num_kv_heads is ", kv_heads, ", expected a divisor of num_heads, ", heads, ", or 0 for as many");

@@ -117,11 +117,26 @@ void choose_bilinear_side(PlanImpl& plan) {
   plan.reasons.push_back({"bilinear", why.str()});
 }
 
+void check_options(const PlanOptions& options) {
+  if (options.threads < 1) fail("threads is ", options.threads, ", expected at least 1");
+  check_is_one_of("valid_lens", options.valid_lens, ValidLens::kAny, ValidLens::kPerQuery,
+                  "ValidLens::kAny, kNone, kPerBatch or kPerQuery");
+  check_is_one_of("causal", options.causal, Causal::kNone, Causal::kTopLeft, "Causal::kNone, kBottomRight or kTopLeft");
+  check_is_one_of("padding", options.padding, Padding::kCompute, Padding::kSkipQueries,
+                  "Padding::kCompute or kSkipQueries");
+  check_is_one_of("pairs", options.pairs, Pairs::kWhereFaster, Pairs::kAlways,
+                  "Pairs::kWhereFaster, kNever or kAlways");
+  check_is_one_of("parts", options.parts, Parts::kWhereFaster, Parts::kAlways,
+                  "Parts::kWhereFaster, kNever or kAlways");
+  check_is_one_of("score_tier", options.score_tier, ScoreTier::kByRange, ScoreTier::kRational,
+                  "ScoreTier::kByRange, kEight, kFour, kTwo, kOne or kRational");
+}
+
 }  // namespace
 
 void establish_facts(PlanImpl& plan) {
   const LayerImpl& layer = *plan.layer;
-  if (plan.options.threads < 1) fail("threads is ", plan.options.threads, ", expected at least 1");
+  check_options(plan.options);
   resolve_shape(plan);
   plan.num_heads = layer.is_multi_head ? layer.num_heads : plan.shape.num_heads;
   plan.num_kv_heads = !layer.is_multi_head     ? plan.shape.num_kv_heads

@@ -56,12 +56,6 @@ std::string_view take_value(std::string_view& rest, std::string_view name) {
   return value;
 }
 
-std::string one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
-  return text;
-}
-
 // Behind what was expected: what there is instead, the beginning of it.
 std::string found(std::string_view text) {
   constexpr std::size_t kShown = 60;

@@ -122,6 +122,14 @@ TEST_CASE("C API: long messages are cut to the error, whatever their bytes") {
   }
 }
 
+TEST_CASE("C API: messages are one line, whatever names hold") {
+  const attend_parameter odd{.name = "W\n.\tweight\x7f", .tensor = {nullptr, 9, {0}, {}}};
+  attend_layer* layer = nullptr;
+  Said said;
+  CHECK(attend_layer_create_bilinear(nullptr, &odd, 1, &layer, &said.error) == ATTEND_ERROR_INVALID);
+  CHECK(said.message() == "W . weight  has rank 9, expected 0 to 4");
+}
+
 TEST_CASE("C API: a workspace in the caller's memory serves, one that is too small is refused") {
   const LayerCase c({.layer = Layer::kAdditive});
   const Both both(c);

@@ -209,6 +209,12 @@ TEST_CASE("parameters: options that make no layer") {
                         {"scale is", "finite"}) == "");
   }
   CHECK(error_message([] { DotAttention layer({.scale = 2.3e38f}); }) == "");
+  const TensorView<const float> one(W.data(), {1, 1});
+  CHECK(missing_parts(error_message([&] {
+                        MultiHeadAttention layer({.num_heads = 1, .scoring = static_cast<Scoring>(2)},
+                                                 {.W_q = one, .W_k = one, .W_v = one, .W_o = one});
+                      }),
+                      {"scoring is 2", "kAdditive"}) == "");
 }
 
 TEST_CASE("parameters: views are checked like loaded tensors") {
