@@ -1,6 +1,7 @@
 #include "engine/run/head_keys.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/base/carver.h"
@@ -35,9 +36,12 @@ HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size
   // from the origin the products would cancel, so both sides are moved by a key c first. With R the largest distance of
   // a query to a visible key, |q - c| <= R and |k - c| <= 2 R: rounding stays within a few ulps of R^2 / sigma^2 = 2
   // max|score|.
-  if (plan_.layer->score == Score::kGaussian) {
-    center_ = finite_key(job.keys, b, h, static_cast<std::size_t>(job.key_limits[b]), score_size_);
-  }
+  if (plan_.layer->score != Score::kGaussian) return;
+  center_ = central_key(job.keys, b, h, static_cast<std::size_t>(job.key_limits[b]), score_size_);
+  // Fewer keys than were prepared may have another one in their middle; then it is they that are packed.
+  if (packed_.lens == nullptr) return;
+  const auto prepared = static_cast<std::size_t>(packed_.lens[b]);
+  are_packed_ = center_ == central_key(job.keys, b, h, prepared, score_size_);
 }
 
 std::size_t HeadKeys::span_size(std::size_t span) const { return std::min(plan_.span_keys, limit_ - span); }
@@ -47,7 +51,7 @@ void HeadKeys::hold(std::size_t span) {
 }
 
 const float* HeadKeys::panels(std::size_t first) {
-  if (packed_.key_panels != nullptr) return packed_.key_panels_at(b_, h_, first);
+  if (packed_.key_panels != nullptr && are_packed_) return packed_.key_panels_at(b_, h_, first);
   // By parts, a tile at a time: what is taken apart is not read again, but for keys and queries that are not fit.
   const std::size_t held = plan_.parts ? plan_.tile_keys : plan_.span_keys;
   const std::size_t span = first - (first - begin_) % held;
@@ -205,13 +209,32 @@ bool HeadKeys::are_finite(std::size_t first, std::size_t last) const {
   return true;
 }
 
-const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
-                        std::size_t size) {
-  for (std::size_t j = 0; j < num_keys; ++j) {
-    const float* key = keys.at(b, h, static_cast<std::int64_t>(j));
-    if (std::all_of(key, key + size, [](float x) { return std::isfinite(x); })) return key;
+namespace {
+
+double distance(const float* a, const float* b, std::size_t size) {
+  double squared = 0;
+  for (std::size_t k = 0; k < size; ++k) {
+    const double difference = static_cast<double>(a[k]) - static_cast<double>(b[k]);
+    squared += difference * difference;
   }
-  return nullptr;
+  return std::sqrt(squared);
+}
+
+}  // namespace
+
+const float* central_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
+                         std::size_t size) {
+  std::array<const float*, 3> finite{};
+  std::size_t count = 0;
+  for (std::size_t j = 0; j < num_keys && count < finite.size(); ++j) {
+    const float* key = keys.at(b, h, static_cast<std::int64_t>(j));
+    if (std::all_of(key, key + size, [](float x) { return std::isfinite(x); })) finite[count++] = key;
+  }
+  if (count < finite.size()) return finite[0];
+  const double d01 = distance(finite[0], finite[1], size), d02 = distance(finite[0], finite[2], size),
+               d12 = distance(finite[1], finite[2], size);
+  const std::array<double, 3> sums{d01 + d02, d01 + d12, d02 + d12};
+  return finite[static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin())];
 }
 
 }  // namespace attend::detail

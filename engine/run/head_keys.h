@@ -99,6 +99,7 @@ class HeadKeys {
   std::int32_t* const fit_values_;
   std::optional<float> values_mean_square_;
   const float* center_ = nullptr;
+  bool are_packed_ = true;  // about it, where keys are prepared
   std::uint16_t* const key_parts_;
   std::uint8_t* const fit_for_parts_;
   std::uint16_t* const value_parts_;
@@ -110,9 +111,11 @@ class HeadKeys {
   bool values_finite_ = true;
 };
 
-// The first of a head's keys whose elements are all finite, or null.
-const float* finite_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
-                        std::size_t size);
+// What a gaussian's keys are packed about: of the first three of a head's keys whose elements are all finite, the one
+// that is nearest to the others, so that no single key far away costs all others their accuracy. Of fewer, the first;
+// of none, null.
+const float* central_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
+                         std::size_t size);
 
 }  // namespace attend::detail
 

@@ -24,6 +24,7 @@ KeySide worker_side(const PlanImpl& plan, std::byte* worker) {
 KeySide prepared_side(const PlanImpl& plan, std::byte* memory) {
   const PreparedLayout& layout = plan.prepared;
   KeySide side{.plan = &plan, .capacity = plan.key_capacity};
+  side.lens = part<const std::int32_t>(memory, layout.lens);
   const auto capacity = static_cast<std::ptrdiff_t>(plan.key_capacity), size = std::ptrdiff_t{plan.score_size};
   if (plan.layer->score == Score::kAdditive || plan.reads_rows()) {
     const std::ptrdiff_t row = size * plan.num_kv_heads;

@@ -22,6 +22,7 @@ struct KeySide {
   float* key_max = nullptr;               // ... and max|b| per key
   float* value_panels = nullptr;          // panels of key_capacity rows
   std::int32_t* values_finite = nullptr;  // per head
+  const std::int32_t* lens = nullptr;     // prepared keys: how many there are, per entry
 
   // What is kept: keys from first_key on, `capacity` of them per head (whole panels), of entries from first_entry on.
   std::int64_t first_entry = 0;

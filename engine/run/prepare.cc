@@ -76,7 +76,7 @@ void map_keys(const Addition& addition, std::byte* workspace, Executor& executor
 }
 
 // A gaussian's keys are kept as they are too, for queries that are infinitely far, and packed again from the first
-// panel that changes: all of them when the first finite key, about which they are packed, is among the new ones.
+// panel that changes: all of them when it is new ones about which they are packed now.
 void pack_gaussian(const Addition& addition, std::int64_t b, std::int64_t h) {
   const PlanImpl& plan = addition.plan;
   const Rows<float>& rows = addition.side.rows;
@@ -87,8 +87,8 @@ void pack_gaussian(const Addition& addition, std::int64_t b, std::int64_t h) {
   }
   const Rows<const float> kept{rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
   const auto total = static_cast<std::size_t>(before + addition.count(b));
-  const float* center = finite_key(kept, b, h, total, size);
-  const bool same_center = center == finite_key(kept, b, h, static_cast<std::size_t>(before), size);
+  const float* center = central_key(kept, b, h, total, size);
+  const bool same_center = center == central_key(kept, b, h, static_cast<std::size_t>(before), size);
   const std::size_t panel = plan.kernels->pack.panel_width;
   const std::size_t first = same_center ? static_cast<std::size_t>(before) / panel * panel : 0;
   plan.kernels->pack.keys({.keys = kept.at(b, h, static_cast<std::int64_t>(first)),

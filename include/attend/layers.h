@@ -170,8 +170,10 @@ class BilinearAttention : public Attention {
 
 // score(q, k) = -|q - k|^2 / (2 sigma^2)
 //   Computed as a dot product with a per-key bias, |q|^2 being the same for all keys of a row; queries and keys are
-//   first moved so that the first finite key lies at the origin, which bounds the rounding by max|score| however far
-//   from 0 the data lies. A key farther than 2^64 from it counts as infinitely far.
+//   first moved so that one key lies at the origin: of the first three finite ones the one nearest to the others. That
+//   bounds the rounding by max|score| however far from 0 the data lies. Keys near a query keep their accuracy beside
+//   keys whose |score| is many times theirs unless the key at the origin is one of those. A key farther than 2^64 from
+//   it counts as infinitely far.
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
 //   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite, or not when multiplied
 //     by log2(e). Planning: as DotAttention.

@@ -110,6 +110,30 @@ TEST_CASE("contract 6: gaussian scores far from the origin") {
   }
 }
 
+TEST_CASE("gaussian: a key far away, wherever it stands, takes no accuracy from those that are near") {
+  constexpr std::int64_t kKeys = 40;
+  for (const float far : {1e2f, -1e4f, 1e8f, 1e18f, -1e25f}) {
+    for (const std::int64_t place : {0, 1, 2, 3, 39}) {
+      LayerCase c({.layer = Layer::kGaussian, .num_queries = 9, .num_keys = kKeys, .size = 3, .seed = 49});
+      const auto batch = static_cast<std::size_t>(c.spec.batch);
+      LayerCase without = c;  // the far key sees to it that its weight is 0
+      for (std::size_t b = 0; b < batch; ++b) {
+        for (std::size_t k = 0; k < 3; ++k) {
+          c.keys.data[(b * kKeys + static_cast<std::size_t>(place)) * 3 + k] = far;
+          without.keys.data[(b * kKeys + static_cast<std::size_t>(place)) * 3 + k] = 100;
+        }
+      }
+      const reference::Result truth = without.truth();
+      CAPTURE(far);
+      CAPTURE(place);
+      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+        const RunResult result = run_plan(plan, c.inputs(), with_weights);
+        check_within(result.output, result.attention_weights, truth, {2e-6, 2e-6});
+      });
+    }
+  }
+}
+
 TEST_CASE("runs with fewer batch entries, queries or keys than were planned for") {
   for (const Layer layer : kAllLayers) {
     const LayerCase large({.layer = layer, .batch = 4, .num_queries = 50, .num_keys = 300, .seed = 49});

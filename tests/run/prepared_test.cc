@@ -1,6 +1,7 @@
 // Prepared keys: a run on them gives the bits of the run on keys and values, however they were prepared. Every layer,
 // target, path, with and without attention weights.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -175,6 +176,26 @@ TEST_CASE("prepared: a gaussian's keys are infinite at first, so that what they 
         check_within(expected.output, expected.attention_weights, truth, contract_bound(truth));
       });
     }
+  }
+}
+
+TEST_CASE("prepared: a gaussian's first key is far away, and a run sees it alone, or with another") {
+  for (const Layer layer : {Layer::kGaussian, Layer::kGaussianHeads}) {
+    LayerCase c({.layer = layer, .batch = 3, .num_queries = 4, .num_keys = 70, .lens = Lens::kNone, .seed = 208});
+    const auto heads = static_cast<std::size_t>(c.spec.batch * c.view_heads());
+    for (std::size_t head = 0; head < heads; ++head) c.keys.data[head * 70 * 8 + 3] = 50;
+    for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+      for (const std::vector<std::int64_t>& pieces :
+           std::vector<std::vector<std::int64_t>>{{70}, {1, 1, 68}, {2, 68}}) {
+        PoisonedKeys prepared(plan);
+        prepare_in_pieces(plan, c.inputs(), pieces, prepared.keys);
+        for (const auto& lens : {std::array<std::int32_t, 3>{70, 70, 70}, {1, 70, 2}, {3, 0, 1}}) {
+          Inputs whole = c.inputs(), run = on_prepared(c.inputs(), prepared.keys);
+          whole.valid_lens = run.valid_lens = TensorView<const std::int32_t>(lens.data(), {3});
+          CHECK(same_bits(run_plan(plan, whole, with_weights), run_plan(plan, run, with_weights)));
+        }
+      }
+    });
   }
 }
 
