@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,29 @@ Matrix project_visible(const Problem& problem, TensorView<const float> rows, Ten
           weight.size(0)};
 }
 
+// scale * a dot product of so many terms, and the largest sum of |scale * term| of all that were taken.
+class Products {
+ public:
+  Products(double scale, std::int64_t size) : scale_(scale), size_(size) {}
+
+  template <class Term>
+  double of(const Term& term) {
+    double sum = 0, sizes = 0;
+    for (std::int64_t d = 0; d < size_; ++d) {
+      sum += term(d);
+      sizes += std::abs(term(d));
+    }
+    largest_ = larger_magnitude(largest_, scale_ * sizes);
+    return scale_ * sum;
+  }
+  double largest() const { return largest_; }
+
+ private:
+  double scale_;
+  std::int64_t size_;
+  double largest_ = 0;
+};
+
 }  // namespace
 
 // Bahdanau, Cho, Bengio 2015, A.1.2: a(q, k) = w_v . tanh(W_q q + W_k k)
@@ -76,28 +100,33 @@ Result dot(const DotOptions& options, const Inputs& inputs, const Mask& mask) {
   const Problem problem(inputs, mask);
   const std::int64_t size = problem.queries.size(-1);
   const double scale = options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(size));
+  Products products(scale, size);
   const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
     const std::int64_t g = kv_head(problem, h);
-    double sum = 0;
-    for (std::int64_t d = 0; d < size; ++d) {
-      sum += element(problem.queries, b, h, m, d) * element(problem.keys, b, g, n, d);
-    }
-    return scale * sum;
+    return products.of(
+        [&](std::int64_t d) { return element(problem.queries, b, h, m, d) * element(problem.keys, b, g, n, d); });
   };
-  return pool(problem, num_heads(problem), problem.values.size(-1), score, values_of(problem));
+  Result result = pool(problem, num_heads(problem), problem.values.size(-1), score, values_of(problem));
+  result.max_score_terms = products.largest();
+  return result;
 }
 
 // Luong, Pham, Manning 2015, equation 8, "general": a(q, k) = scale * q^T W k
 Result bilinear(const BilinearParameters& parameters, const BilinearOptions& options, const Inputs& inputs,
                 const Mask& mask) {
   const Problem problem(inputs, mask);
-  const Matrix keys = project_visible(problem, problem.keys, parameters.W, {});  // W k
+  const TensorView<const float>& W = parameters.W;
+  const TensorView<const float> transposed(W.data(), {W.size(1), W.size(0)}, {W.stride(1), W.stride(0)});
+  const Matrix keys = project_visible(problem, problem.keys, W, {});  // W k
+  const Matrix queries = project_queries(problem, transposed, {});    // W^T q, the same score by other terms
+  Products with_keys(options.scale, keys.columns), with_queries(options.scale, queries.columns);
   const auto score = [&](std::int64_t b, std::int64_t, std::int64_t m, std::int64_t n) {
-    double sum = 0;
-    for (std::int64_t d = 0; d < keys.columns; ++d) sum += element(problem.queries, b, 0, m, d) * keys.at(b, n, d);
-    return static_cast<double>(options.scale) * sum;
+    with_queries.of([&](std::int64_t d) { return queries.at(b, m, d) * element(problem.keys, b, 0, n, d); });
+    return with_keys.of([&](std::int64_t d) { return element(problem.queries, b, 0, m, d) * keys.at(b, n, d); });
   };
-  return pool(problem, 1, problem.values.size(-1), score, values_of(problem));
+  Result result = pool(problem, 1, problem.values.size(-1), score, values_of(problem));
+  result.max_score_terms = std::max(with_keys.largest(), with_queries.largest());
+  return result;
 }
 
 // Nadaraya 1964, Watson 1964: a(q, k) = -|q - k|^2 / (2 sigma^2)
@@ -132,13 +161,11 @@ Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& pa
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(head_dim));
 
+  Products products(scale, head_dim);
   const auto dot_score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
     const std::int64_t g = kv_head(h, heads, kv_heads);
-    double sum = 0;
-    for (std::int64_t d = 0; d < head_dim; ++d) {
-      sum += queries.at(b, m, h * head_dim + d) * keys.at(b, n, g * head_dim + d);
-    }
-    return scale * sum;
+    return products.of(
+        [&](std::int64_t d) { return queries.at(b, m, h * head_dim + d) * keys.at(b, n, g * head_dim + d); });
   };
   const auto additive_score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
     double sum = 0;
@@ -154,6 +181,7 @@ Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& pa
   };
   const Score score = options.scoring == Scoring::kAdditive ? Score(additive_score) : Score(dot_score);
   Result result = pool(problem, heads, value_dim, score, head_value);
+  if (options.scoring == Scoring::kDot) result.max_score_terms = products.largest();
 
   // (B, H, M, Dh) -> (B, M, output size); rows that are skipped get no bias either
   const TensorView<const float>& W_o = parameters.W_o;

@@ -5,15 +5,6 @@
 #include <limits>
 
 namespace attend::reference {
-namespace {
-
-// The larger magnitude, infinities and NaN left out: error bounds are stated for finite numbers.
-double larger_magnitude(double largest, double x) {
-  return std::isfinite(x) ? std::max(largest, std::abs(x)) : largest;
-}
-
-}  // namespace
-
 Problem::Problem(const Inputs& inputs, const Mask& given)
     : queries(inputs.queries),
       keys(inputs.keys.empty() ? inputs.queries : inputs.keys),
@@ -23,6 +14,10 @@ Problem::Problem(const Inputs& inputs, const Mask& given)
       batch(queries.size(0)),
       num_queries(queries.size(-2)),
       num_keys(keys.size(-2)) {}
+
+double larger_magnitude(double largest, double x) {
+  return std::isfinite(x) ? std::max(largest, std::abs(x)) : largest;
+}
 
 std::int64_t Problem::computed_queries(std::int64_t b) const {
   if (mask.padding == Padding::kCompute || valid_lens.empty()) return num_queries;
@@ -99,6 +94,7 @@ Result pool(const Problem& problem, std::int64_t num_heads, std::int64_t value_s
       }
     }
   }
+  result.max_score_terms = result.max_abs_score;
   return result;
 }
 

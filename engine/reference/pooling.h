@@ -31,6 +31,9 @@ struct Problem {
   std::int64_t batch, num_queries, num_keys;
 };
 
+// The larger magnitude, infinities and NaN left out: error bounds are stated for finite numbers.
+double larger_magnitude(double largest, double x);
+
 // One score per (batch entry, head, query, key); one value per (batch entry, head, key, column).
 using Score = std::function<double(std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n)>;
 using Value = std::function<double(std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t column)>;
@@ -40,7 +43,7 @@ using Value = std::function<double(std::int64_t b, std::int64_t h, std::int64_t 
 void softmax(std::vector<double>& row);
 
 // weights = softmax(score) over the keys that a query sees, output = weights . values, for every batch entry, head and
-// query.
+// query. max_score_terms: of |score|.
 Result pool(const Problem& problem, std::int64_t num_heads, std::int64_t value_size, const Score& score,
             const Value& value);
 

@@ -199,10 +199,11 @@ class Plan {
   //     are skipped (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included,
   //     overflow from 2^127 = 1.7e38 on, as do their queries times scale log2(e). Values may overflow from 2^112 / N
   //     on, since weights may be 2^16 until they are divided by their sum.
-  //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + max|score|) of the exact
-  //     result for the queries and keys as projected; f32 throughout, sums over keys in blocks. Twelve times that where
-  //     all terms of a sum are alike and so are their roundings: constant vectors, equal weights on equal values. What
-  //     projections and an additive score add, each layer says (attend/layers.h).
+  //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + S) of the exact result for
+  //     the queries and keys as projected; f32 throughout, sums over keys in blocks. S is the largest |score|; of dot
+  //     products the largest sum_i |scale q_i k_i|, which is more where terms cancel. Twelve times that where all terms
+  //     of a sum are alike and so are their roundings: constant vectors, equal weights on equal values. What projections
+  //     and an additive score add, each layer says (attend/layers.h).
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Starts no threads, locks and
   //     allocates nothing itself. The executor may, and oneDNN, which projections by weights of up to 768 KiB go
   //     through (explain() says so), allocates a little in every call; more than that once where more such calls are in

@@ -18,7 +18,9 @@ namespace attend::reference {
 struct Result {
   std::vector<double> output;             // (B, M, output size) or (B, H, M, Dv) for views split into heads
   std::vector<double> attention_weights;  // (B, M, N) or (B, H, M, N)
-  double max_abs_score = 0;               // over all valid pairs, the S of the error bound 2e-7 (4 + S)
+  double max_abs_score = 0;               // over all valid pairs
+  // The same of sum_i |scale q_i k_i|, where scores are products; else of |score|. The S of the bound 2e-7 (4 + S).
+  double max_score_terms = 0;
   double max_abs_value = 0;               // over all values that some row sees (projected ones for multi-head)
 };
 

@@ -39,8 +39,30 @@ TEST_CASE("reference: dot by hand") {
     CHECK(max_abs_error(result.attention_weights, std::vector{weight, 1 - weight}) <= 1e-15);
     CHECK(max_abs_error(result.output, std::vector{4 + 4 * weight}) <= 1e-14);
     CHECK(result.max_abs_score == doctest::Approx(2 * scale));
+    CHECK(result.max_score_terms == result.max_abs_score);
     CHECK(result.max_abs_value == 8);
   }
+}
+
+TEST_CASE("reference: the sizes of a score's terms, where these cancel") {
+  const float queries[] = {3, -1}, keys[] = {1, 2, 5, 6}, W[] = {0, 2, 1, 0};
+  const Inputs in{.queries = View(queries, {1, 1, 2}), .keys = View(keys, {1, 2, 2})};
+  // 3 - 2 and 15 - 6
+  const auto dot = reference::dot({.scale = -2.0f}, in);
+  CHECK(dot.max_abs_score == 18);
+  CHECK(dot.max_score_terms == 42);
+  // W k = (2 k1, k0), W^T q = (q1, 2 q0): 12 - 1 and 36 - 5, in either order
+  const auto bilinear = reference::bilinear({.W = View(W, {2, 2})}, {.scale = 1}, in);
+  CHECK(bilinear.max_abs_score == 31);
+  CHECK(bilinear.max_score_terms == 41);
+  CHECK(reference::gaussian({}, in).max_score_terms == doctest::Approx(0.5 * (4 + 49)));
+  // Two heads of one element: nothing cancels within a head.
+  const float eye[] = {1, 0, 0, 1};
+  const View I(eye, {2, 2});
+  const auto heads = reference::multi_head({.num_heads = 2}, {.W_q = I, .W_k = I, .W_v = I, .W_o = I}, in);
+  CHECK(heads.max_score_terms == 15);
+  CHECK(reference::multi_head({.num_heads = 1, .scale = 1.0f}, {.W_q = I, .W_k = I, .W_v = I, .W_o = I}, in)
+            .max_score_terms == 21);
 }
 
 TEST_CASE("reference: gaussian, bilinear and additive by hand") {

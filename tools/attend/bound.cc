@@ -246,7 +246,7 @@ Bound bound_of(const Layer& layer, const Inputs& in, const reference::Mask& mask
   const View keys = in.keys.empty() ? in.queries : in.keys;
   const View values = in.values.empty() ? keys : in.values;
   const Counted counted = counted_of(in, mask);
-  const double contract = kContract * (4 + truth.max_abs_score);
+  const double contract = kContract * (4 + truth.max_score_terms);
   if (layer.kind == LayerKind::kMultiHead) {
     return multi_head_bound(layer, in.queries, keys, values, counted, contract);
   }

@@ -8,10 +8,10 @@
 
 namespace attend::tools {
 
-// The contract: attention weights, and outputs relative to max|values|, are within P = 2e-7 (4 + max|score|). It is
-// given for the queries and keys that meet in the score. Layers with parameters first project, in f32, and what that
-// rounds away moves the scores; a score moved by e moves weights, and outputs relative to max|values|, by no more than
-// e, which is added to P.
+// The contract: attention weights, and outputs relative to max|values|, are within P = 2e-7 (4 + S), S the largest
+// |score|, or of dot products the largest sum_i |scale q_i k_i|. It is given for the queries and keys that meet in the
+// score. Layers with parameters first project, in f32, and what that rounds away moves the scores; a score moved by e
+// moves weights, and outputs relative to max|values|, by no more than e, which is added to P.
 //
 // e is statistical: 6 standard deviations, roundings being independent and uniform within half an ulp. (Worst cases,
 // all roundings conspiring, are true but 100 to 10000 times larger than what happens, and would hide any error. So P is

@@ -119,8 +119,8 @@ bool holds(const Finding& finding, const Bound& bound) {
 void print_bound(const Problem& problem, const Shape& shape, const Bound& bound, const reference::Result& truth) {
   std::cout << problem.layer.attention.name() << " attention, B " << shape.batch << ", M " << shape.num_queries
             << ", N " << shape.num_keys << ", against the reference in double\n"
-            << "bound of attention_weights: " << scientific(bound.attention_weights) << " = 2e-7 (4 + max|score| "
-            << truth.max_abs_score << ")";
+            << "bound of attention_weights: " << scientific(bound.attention_weights) << " = 2e-7 (4 + S "
+            << truth.max_score_terms << ")";
   if (bound.score_slack > 0) std::cout << " + " << scientific(bound.score_slack) << " for scores from f32 projections";
   std::cout << "\nbound of output: " << scientific(bound.output) << " = ";
   if (problem.layer.kind == LayerKind::kMultiHead) {
@@ -217,7 +217,8 @@ Command add_check(CLI::App& app) {
       "Takes the words of run; with --shape, inputs and valid lengths are seeded random numbers. Each target (or only\n"
       "--target) runs with and without attention weights, on 1 and on --threads threads.\n"
       "\n"
-      "The bound. Weights, and outputs relative to max|value|, may differ from the truth by 2e-7 (4 + max|score|).\n"
+      "The bound. Weights, and outputs relative to max|value|, may differ from the truth by 2e-7 (4 + S); S is the\n"
+      "largest |score|, or of dot products, whose terms may cancel, the largest sum |scale q_i k_i|.\n"
       "Where a layer projects first, in f32, that moves its scores; added is then, at 6 standard deviations of f32\n"
       "rounding (sigma: of one projected element; norms and sigmas: the largest of any row),\n"
       "  additive    4e-7 sum|w_v| + 6 sqrt(sum w_v^2 (sigma_q^2 + sigma_k^2))\n"

@@ -3,7 +3,9 @@
 
 #ifdef ATTEND_CLI_PATH
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -212,19 +214,34 @@ TEST_CASE("attend check: files, one target, and outputs on request") {
 }
 
 TEST_CASE("attend check: out of contract is exit code 1, and nothing is written") {
-  // Products of 10^7 that cancel: f32 cannot hold what is left of them, whoever adds them up.
+  // Constant vectors, whose roundings agree, with few lanes in longer chains than with many.
   const TempDir dir;
-  const std::string q = save(dir, "q.npy", Tensor{{1, 1, 3}, {3000.1f, -3000.7f, 1.3f}});
-  const std::string k =
-      save(dir, "k.npy", Tensor{{1, 3, 3}, {3333.7f, 3333.1f, 1, 3333.3f, 3332.7f, 7, 3331.9f, 3331.3f, 3}});
-  const Finished finished =
-      run_attend({"check", "--layer", "dot", "--queries", q, "--keys", k, "--output", dir.path("o.npy")});
+  constexpr std::int64_t kSize = 512;
+  std::vector<float> query(kSize, 3.3f), keys(2 * kSize, 1.7f);
+  std::fill_n(keys.begin() + kSize, kSize, 1.69f);
+  const std::string q = save(dir, "q.npy", Tensor{{1, 1, kSize}, query});
+  const std::string k = save(dir, "k.npy", Tensor{{1, 2, kSize}, keys});
+  const std::string v = save(dir, "v.npy", Tensor{{1, 2, 1}, {1, -1}});
+  const Finished finished = run_attend(
+      {"check", "--layer", "dot", "--queries", q, "--keys", k, "--values", v, "--output", dir.path("o.npy")});
   INFO(finished.out, finished.err);
   CHECK(finished.exit_code == 1);
   CHECK(contains(finished.out, "OUT OF CONTRACT"));
   REQUIRE(lines_of(finished.err).size() == 1);
   CHECK(finished.err.starts_with("attend: error: out of contract on "));
-  CHECK(dir.names() == std::vector<std::string>{"k.npy", "q.npy"});
+  CHECK(dir.names() == std::vector<std::string>{"k.npy", "q.npy", "v.npy"});
+}
+
+TEST_CASE("attend check: terms that cancel are within contract, which counts their sizes") {
+  // Products of 10^7: f32 cannot hold what is left of them, whoever adds them up.
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", Tensor{{1, 1, 3}, {3000.1f, -3000.7f, 1.3f}});
+  const std::string k =
+      save(dir, "k.npy", Tensor{{1, 3, 3}, {3333.7f, 3333.1f, 1, 3333.3f, 3332.7f, 7, 3331.9f, 3331.3f, 3}});
+  const Finished finished = run_attend({"check", "--layer", "dot", "--queries", q, "--keys", k});
+  INFO(finished.out, finished.err);
+  CHECK(finished.exit_code == 0);
+  CHECK(contains(finished.out, "(4 + S 1.15488e+07)"));
 }
 
 TEST_CASE("attend check: garbage behind the valid lengths changes nothing") {
