@@ -1,6 +1,8 @@
 #include "engine/matmul/linear.h"
 
+#include "engine/base/checked.h"
 #include "engine/base/cpus.h"
+#include "engine/base/memory.h"
 #include "engine/base/message.h"
 #include "engine/matmul/packed_rows.h"
 #ifdef ATTEND_WITH_ONEDNN
@@ -79,6 +81,9 @@ Choice choose(TensorView<const float> W, std::size_t /*in*/, std::size_t /*out*/
 
 Linear::Linear(TensorView<const float> W, TensorView<const float> bias, const char* name, Products products)
     : in_size_(static_cast<std::size_t>(W.size(1))), out_size_(static_cast<std::size_t>(W.size(0))) {
+  // Whether there is room for a copy, before all of W is looked at: a broadcast view may be larger than any memory.
+  allocate_elements<float>(checked_multiply(checked_multiply(in_size_, out_size_, name), sizeof(float), name) /
+                           sizeof(float));
   const Choice choice = choose(W, in_size_, out_size_, name, products);
   own_ = choice.product != Products::kOneDnn;
   if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs, choice.parts);

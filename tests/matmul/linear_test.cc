@@ -155,6 +155,13 @@ bool takes_long(const Linear& map) {
 
 }  // namespace
 
+TEST_CASE("linear: a broadcast matrix larger than any memory is refused at once, not read") {
+  const float one = 1.0f;
+  for (const std::int64_t rows : {std::int64_t{1} << 40, std::int64_t{1} << 43}) {
+    CHECK_THROWS(matmul::Linear(TensorView<const float>(&one, {rows, std::int64_t{1} << 20}, {0, 0}), {}, "W"));
+  }
+}
+
 TEST_CASE("linear: equals double, with and without bias") {
   for (const MapSize& size : kSizes) {
     for (const bool with_bias : {false, true}) {
