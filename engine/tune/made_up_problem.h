@@ -11,10 +11,10 @@
 namespace attend::detail {
 
 // Inputs and outputs of what a plan is for, which all plans for the same may share: normal numbers, and lengths where
-// the plan has them, any but 0. The same seed makes the same numbers.
+// the plan has them, any but 0. The same numbers every time.
 class MadeUpProblem {
  public:
-  MadeUpProblem(const PlanImpl& plan, std::uint64_t seed);
+  explicit MadeUpProblem(const PlanImpl& plan);
 
   Inputs inputs() const;
   Outputs outputs();

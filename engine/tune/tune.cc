@@ -137,7 +137,7 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
   std::vector<std::string> paths(first.candidates().begin(), first.candidates().end());
   if (!options.path.empty()) paths = {options.path};
 
-  MadeUpProblem problem(*first.impl_, tune_options.seed);
+  MadeUpProblem problem(*first.impl_);
   std::vector<Subject> subjects;
   std::vector<TunedCandidate> candidates;
   const auto add = [&](const Plan& plan, const Tile& tile) {
@@ -190,7 +190,7 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
 }
 
 double Planner::measure(const Plan& plan, const TuneOptions& tune_options) {
-  MadeUpProblem problem(*plan.impl_, tune_options.seed);
+  MadeUpProblem problem(*plan.impl_);
   std::vector<Subject> subjects;
   subjects.emplace_back(plan, plan.impl_->options.prepared_keys, problem);
   Workers workers(tune_options.executor, plan.impl_->options.threads);

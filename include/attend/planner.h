@@ -114,8 +114,6 @@ struct TuneOptions {
   double seconds = 1;
   // Also other tiles than those of the rules.
   bool tiles = true;
-  // Of the generated queries, keys, values and lengths.
-  std::uint64_t seed = 1;
   // null: for PlanOptions::threads above 1, a ThreadPool that lives as long as the call.
   Executor* executor = nullptr;
 };
