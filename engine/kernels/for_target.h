@@ -34,11 +34,6 @@ auto call_version(const Getter (&versions)[num_versions], Getter fallback, std::
 #else
 #define ATTEND_VERSIONS(function) nullptr
 #endif
-#if defined(HWY_NEON_BF16) && (HWY_TARGETS & HWY_NEON_BF16)
-#define ATTEND_CASE_NEON_BF16(function) ATTEND_CASE(HWY_NEON_BF16, N_NEON_BF16, function)
-#else
-#define ATTEND_CASE_NEON_BF16(function)
-#endif
 
 #define ATTEND_RETURN_FOR_TARGET(target, function)                                              \
   constexpr decltype(&HWY_STATIC_DISPATCH(function)) kVersions[] = {ATTEND_VERSIONS(function)}; \

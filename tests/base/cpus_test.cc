@@ -101,11 +101,6 @@ TEST_CASE("cpus: far is what a quarter of L3 does not hold, from 8 MiB on") {
   CHECK(Cpu{.l3_bytes = 256u << 20}.least_far_bytes() == 64u << 20);
 }
 
-TEST_CASE("cpus: this CPU has this machine's caches") {
-  CHECK(this_cpu().l1_bytes == cache_bytes(1));
-  CHECK(this_cpu().l3_bytes == cache_bytes(3));
-}
-
 TEST_CASE("cpus: AMD's, and those with AVX-512 and tiles, are those that the system lists as such") {
 #if defined(__x86_64__) || defined(__i386__)
   std::ifstream cpuinfo("/proc/cpuinfo");

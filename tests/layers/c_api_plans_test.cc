@@ -48,6 +48,44 @@ TEST_CASE("C API: what plans say of themselves") {
   }
 }
 
+TEST_CASE("C API: what is promised of the lengths, a run is held to") {
+  const LayerCase c({.layer = Layer::kDot, .lens = Lens::kPerQuery});
+  const LayerHandle layer = c_layer(c);
+  const attend_shape shape = c_shape(c.shape);
+  const Inputs per_query = c.inputs();
+  const std::int32_t lens[] = {1, 2};
+  Inputs per_batch = per_query, none = per_query;
+  per_batch.valid_lens = TensorView<const std::int32_t>(lens, {2});
+  none.valid_lens = {};
+  const struct {
+    std::int32_t in_c;
+    ValidLens in_cpp;
+    bool takes_per_query, takes_per_batch;
+  } kPromises[] = {{ATTEND_VALID_LENS_ANY, ValidLens::kAny, true, true},
+                   {ATTEND_VALID_LENS_NONE, ValidLens::kNone, false, false},
+                   {ATTEND_VALID_LENS_PER_BATCH, ValidLens::kPerBatch, false, true},
+                   {ATTEND_VALID_LENS_PER_QUERY, ValidLens::kPerQuery, true, true}};
+  for (const auto& promise : kPromises) {
+    CAPTURE(promise.in_c);
+    attend_plan_options options{};
+    options.valid_lens = promise.in_c;
+    const PlanHandle plan = make<PlanHandle>(attend_plan_create, layer.get(), &shape, &options);
+    const Plan in_cpp = c.attention.plan(c.shape, {.valid_lens = promise.in_cpp});
+    CHECK(explanation(plan.get()) == in_cpp.explain());
+    const WorkspaceHandle workspace = make<WorkspaceHandle>(attend_workspace_create, plan.get());
+    const auto is_taken = [&](const Inputs& in) {
+      std::vector<float> memory(static_cast<std::size_t>(c.shape.batch * c.shape.num_queries * c.output_size()));
+      const attend_inputs inputs = c_inputs(in);
+      const attend_outputs outputs = c_outputs(
+          {.output = {memory.data(), {c.shape.batch, c.shape.num_queries, c.output_size()}}, .attention_weights = {}});
+      return attend_run(plan.get(), &inputs, &outputs, workspace.get(), nullptr, nullptr) == ATTEND_OK;
+    };
+    CHECK(is_taken(none));
+    CHECK(is_taken(per_batch) == promise.takes_per_batch);
+    CHECK(is_taken(per_query) == promise.takes_per_query);
+  }
+}
+
 TEST_CASE("C API: products by pairs of terms, where they are faster, never or always") {
   const LayerCase dot({.layer = Layer::kDot, .num_queries = 70, .num_keys = 150, .size = 32});
   const LayerHandle layer = c_layer(dot);
