@@ -12,7 +12,8 @@ namespace attend::io {
 // Writes to a temporary file in the goal's directory (a rename across file systems is not atomic) and renames it in
 // commit(). Without commit() the temporary file is removed and what was at the path stays. If the path is a symbolic
 // link, the link stays and its target is replaced. A new file has the permissions that the umask gives, a replaced one
-// keeps its own. Nothing is synced to disk: this guards against readers and failures, not against power cuts.
+// keeps its own. Nothing is synced to disk: this guards against readers and failures, not against power cuts. Only
+// free names are taken beside the goal: what others left or planted there is neither used nor followed.
 class AtomicFile {
  public:
   // Throws Error if the goal is something else than a regular file, or if its directory cannot be written.
@@ -24,15 +25,30 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span<const char>(text))); }
 
+  // The path as messages name it.
+  const std::string& label() const { return label_; }
+
+  // For files that appear together: the last errors of writing come here, and commit() has only to rename. Nothing
+  // may be written after it.
+  void close();
+
   // Nothing may be written after it.
   void commit();
 
+  // Before commit(): what is at the goal keeps a second name, until this object goes.
+  void keep_old();
+  // After keep_old() and commit(): the goal is what it was, the old file or none.
+  void take_back();
+
  private:
+  AtomicFile(std::string label, std::string goal);
+  void copy_old();
   [[noreturn]] void fail_to(const std::string& doing, int reason) const;
 
-  std::string label_;  // the path as the caller gave it, for messages
+  std::string label_;
   std::string goal_;
   std::string temporary_;
+  std::string old_;  // the second name; empty: none
   int descriptor_ = -1;
 };
 

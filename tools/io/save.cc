@@ -1,4 +1,6 @@
 // The writers of attend/io.h.
+#include "tools/io/save.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -84,12 +86,16 @@ void write_npz_member(ZipWriter& zip, AtomicFile& file, const std::string& name,
 
 }  // namespace
 
+void write_npy(AtomicFile& file, TensorView<const float> view) {
+  check_view(view, file.label());
+  file.write(make_npy_header(view.sizes()));
+  write_elements(view, [&](std::span<const std::byte> bytes) { file.write(bytes); });
+}
+
 void save_npy(const std::string& path, TensorView<const float> view) {
   guarded(path, [&] {
-    check_view(view, printable_path(path));
     AtomicFile file(path);
-    file.write(make_npy_header(view.sizes()));
-    write_elements(view, [&](std::span<const std::byte> bytes) { file.write(bytes); });
+    write_npy(file, view);
     file.commit();
   });
 }
