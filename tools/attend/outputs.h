@@ -2,13 +2,14 @@
 #ifndef ATTEND_TOOLS_ATTEND_OUTPUTS_H_
 #define ATTEND_TOOLS_ATTEND_OUTPUTS_H_
 
-#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "attend/tensor_view.h"
+#include "tools/io/atomic_file.h"
 
 namespace attend::tools {
 
@@ -21,27 +22,16 @@ void check_writable(const std::string& path);
 // and what it leads to is replaced, or made where nothing is there yet.
 class OutputFiles {
  public:
-  OutputFiles() = default;
-  ~OutputFiles();  // removes what was not committed
-  OutputFiles(const OutputFiles&) = delete;
-  OutputFiles& operator=(const OutputFiles&) = delete;
-
   // Writes beside path, the tensor as .npy. Nothing if path is empty. Errors: Error naming path.
   void add(const std::string& path, TensorView<const float> tensor);
   void add(const std::string& path, std::string_view bytes);
+  // Without it, or where it fails, nothing has changed.
   void commit();
 
  private:
-  struct File {
-    std::string path;
-    std::filesystem::path staged, goal, old;  // old: what the goal was, while it may have to come back
-    bool is_new;
-  };
-  void stage(const std::string& path, const std::function<void(const std::string& staged)>& write);
-  // The first `count` files are what they were before.
-  void take_back(std::size_t count) const;
+  void stage(const std::string& path, const std::function<void(io::AtomicFile& file)>& write);
 
-  std::vector<File> files_;
+  std::vector<std::unique_ptr<io::AtomicFile>> files_;
 };
 
 }  // namespace attend::tools
