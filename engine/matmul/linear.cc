@@ -41,10 +41,8 @@ bool go_by_pairs(TensorView<const float> W) {
 
 constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multiplying)", When::kWhereFaster};
 
-#ifdef ATTEND_WITH_ONEDNN
-
-// Share of the FMA peak of one core of an Emerald Rapids server, AVX-512, calls of 256 rows, oneDNN 2.6 against our own
-// kernel (bench: linear/*):
+// oneDNN where weights stay in L2. Share of the FMA peak of one core of an Emerald Rapids server, AVX-512, calls of 256
+// rows, oneDNN 2.6 against our own kernel (bench: linear/*):
 //     192 x 256  99.0, 98.8    256 x 256  96.1, 94.2    512 x 512  97.0, 96.2    768 x 768  93.1, 95.2
 //     1024 x 1024  92.1, 95.1    1024 x 4096  90.1, 95.6    768 x 768 in calls of 100 rows  77.8, 94.5
 // On a Cascade Lake server with 1 MiB of L2 the two are within 6 % of each other at all of these sizes. On an EPYC (Zen
@@ -52,10 +50,15 @@ constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multip
 // batches are padded, 4.80 and 4.53 where padded queries are skipped as well (multi_head/b32_s32_e512_h8); of 256 x 256
 // as long with either to within 1 % (additive/b8_m64_n512_u256), in calls of 64 and 16 rows 4.00 and 3.89 ms
 // (additive/b64_m1_n100_u256).
-Choice choose(TensorView<const float> W, std::size_t in, std::size_t out, const char* /*name*/, Products asked) {
+Choice choose(TensorView<const float> W, [[maybe_unused]] const char* name, Products asked) {
+#ifndef ATTEND_WITH_ONEDNN
+  if (asked == Products::kOneDnn) fail(name, ": held to oneDNN, and this build is without it (ATTEND_WITH_ONEDNN)");
+#endif
   if (asked != Products::kBySize) return held_to(asked);
   if (go_by_parts(W)) return kByParts;
   if (go_by_pairs(W)) return kByPairs;
+#ifdef ATTEND_WITH_ONEDNN
+  const std::size_t in = to_size(W.size(1)), out = to_size(W.size(0));
   if (are_large_weights(in, out)) {
     return {Products::kLinearRows, " (in parts that stay in L2, which the weights as a whole may not)"};
   }
@@ -63,28 +66,19 @@ Choice choose(TensorView<const float> W, std::size_t in, std::size_t out, const 
     return {Products::kLinearRows, " (oneDNN has only its reference implementation here)"};
   }
   return {Products::kOneDnn, " (the weights stay in L2)"};
-}
-
 #else
-
-Choice choose(TensorView<const float> W, std::size_t /*in*/, std::size_t /*out*/, const char* name, Products asked) {
-  if (asked == Products::kOneDnn) fail(name, ": held to oneDNN, and this build is without it (ATTEND_WITH_ONEDNN)");
-  if (asked != Products::kBySize) return held_to(asked);
-  if (go_by_parts(W)) return kByParts;
-  if (go_by_pairs(W)) return kByPairs;
   return {Products::kLinearRows, ""};
-}
-
 #endif
+}
 
 }  // namespace
 
 Linear::Linear(TensorView<const float> W, TensorView<const float> bias, const char* name, Products products)
-    : in_size_(static_cast<std::size_t>(W.size(1))), out_size_(static_cast<std::size_t>(W.size(0))) {
+    : in_size_(to_size(W.size(1))), out_size_(to_size(W.size(0))) {
   // Whether there is room for a copy, before all of W is looked at: a broadcast view may be larger than any memory.
   allocate_elements<float>(checked_multiply(checked_multiply(in_size_, out_size_, name), sizeof(float), name) /
                            sizeof(float));
-  const Choice choice = choose(W, in_size_, out_size_, name, products);
+  const Choice choice = choose(W, name, products);
   own_ = choice.product != Products::kOneDnn;
   if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs, choice.parts);
 #ifdef ATTEND_WITH_ONEDNN

@@ -65,11 +65,13 @@ AtomicFile::AtomicFile(std::string label, std::string goal) : label_(std::move(l
   const bool exists = ::stat(goal_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(label_, "cannot write: is a directory, expected a file");
   if (exists && !S_ISREG(status.st_mode)) fail(label_, "cannot write: is not a regular file");
-  descriptor_ = make_beside(
-      goal_, temporary_, [](const char* name) { return ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  // What was private stays private, from the first moment on. Where modes cannot be set, the umask's will do.
+  const ::mode_t mode = exists ? status.st_mode & 0777U : 0666U;
+  descriptor_ = make_beside(goal_, temporary_, [mode](const char* name) {
+    return ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  });
   if (descriptor_ < 0) fail_to("create a file beside it", errno);
-  // What was private stays private. Where modes cannot be set, the umask's will do.
-  if (exists) static_cast<void>(::fchmod(descriptor_, status.st_mode & 0777U));
+  if (exists) static_cast<void>(::fchmod(descriptor_, mode));
 }
 
 AtomicFile::~AtomicFile() {
