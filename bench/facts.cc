@@ -14,7 +14,6 @@
 #include "bench/support.h"
 #include "engine/base/cpus.h"
 #include "engine/kernels/kernel_set.h"
-#include "engine/kernels/machine_speed.h"
 
 // Written at every build (tools/cmake/commit.cmake).
 #include "attend_commit.h"
@@ -32,7 +31,7 @@ std::string text(double number) {
 
 // cpuid's name; where there is no such instruction, what the kernel says.
 std::string cpu_name() {
-  const std::string name = kernels::cpu_name();
+  const std::string name = attend::cpu_name();
   if (name != "unknown") return name;
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {

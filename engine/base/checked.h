@@ -32,6 +32,10 @@ inline std::size_t checked_add(std::size_t a, std::size_t b, const char* what) {
   return a + b;
 }
 
+// Of sizes, which are not negative.
+constexpr std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
+constexpr double to_double(std::int64_t n) { return static_cast<double>(n); }
+
 constexpr std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 constexpr std::size_t round_up(std::size_t a, std::size_t multiple) { return divide_up(a, multiple) * multiple; }
 

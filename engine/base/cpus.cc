@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -126,6 +127,25 @@ const Cpu& this_cpu() {
                        .l2_bytes = cache_bytes(2),
                        .l3_bytes = cache_bytes(3)};
   return cpu;
+}
+
+std::string cpu_name() {
+#if defined(__x86_64__) || defined(__i386__)
+  constexpr unsigned kBrandString = 0x80000002;  // and the two leaves behind it: 48 characters
+  unsigned most = 0, ignored = 0;
+  if (__get_cpuid(0x80000000, &most, &ignored, &ignored, &ignored) != 0 && most >= kBrandString + 2) {
+    char text[49] = {};
+    for (unsigned leaf = 0; leaf < 3; ++leaf) {
+      unsigned registers[4] = {};
+      __get_cpuid(kBrandString + leaf, &registers[0], &registers[1], &registers[2], &registers[3]);
+      std::memcpy(text + leaf * sizeof registers, registers, sizeof registers);
+    }
+    const std::string name(text);
+    const std::size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
+    if (first != std::string::npos) return name.substr(first, last - first + 1);
+  }
+#endif
+  return "unknown";
 }
 
 // index0, index1 ...: level "2", type "Unified", size "1024K".

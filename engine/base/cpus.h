@@ -41,6 +41,9 @@ struct Cpu {
 // then on lets all its threads use it (arch_prctl ARCH_REQ_XCOMP_PERM, as oneDNN does); nothing else changes by it.
 const Cpu& this_cpu();
 
+// What the CPU calls itself; "unknown" where there is no instruction to ask.
+std::string cpu_name();
+
 }  // namespace attend
 
 #endif  // ATTEND_BASE_CPUS_H_

@@ -61,7 +61,7 @@ static_assert(kVectorsPerPanel == 2 || kVectorsPerPanel == 4);
 // exponentials, 64 bytes by num_hiddens, then stay in L1; of fewer queries, up to four vectors of keys. One query and a
 // whole panel of keys, 64 KiB for 256 hidden units, was 1.5 % slower with AVX-512 (additive/b1_m128_n512_u256), as fast
 // with AVX2.
-static constexpr size_t kRowsPerStep = 4;
+static constexpr size_t kScoreRowsPerStep = 4;
 
 // Groups of eight hidden units between compensated additions: four quotients, or one group.
 template <size_t kTerms>
@@ -208,14 +208,14 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   if constexpr (kRows * kVectors > 3) store(3, sum3, carry3);
 }
 
-// Queries m to m + num_rows - 1 <= m + kRowsPerStep - 1 and the first num_vectors vectors of a panel. No more: what
+// Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more: what
 // lies beyond the keys may be subnormal, hence slow.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                              size_t num_vectors) {
-  if (num_rows == kRowsPerStep) {
+  if (num_rows == kScoreRowsPerStep) {
     for (size_t lane = 0; lane < num_vectors * hn::Lanes(d); lane += hn::Lanes(d)) {
-      FactoredTile<kTerms, kRowsPerStep, 1>(d, args, m, panel, lane);
+      FactoredTile<kTerms, kScoreRowsPerStep, 1>(d, args, m, panel, lane);
     }
     return;
   }
@@ -288,7 +288,7 @@ HWY_INLINE PanelView ViewPanel(D d, const FactoredScoreArgs& args, size_t m, siz
   return view;
 }
 
-// Panel by panel; up to kRowsPerStep neighbouring queries of one tier together.
+// Panel by panel; up to kScoreRowsPerStep neighbouring queries of one tier together.
 template <class D>
 HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
   if (args.num_queries == 0) return;
@@ -299,7 +299,7 @@ HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
       size_t num_rows = 1, num_keys = view.num_keys;
       for (; m + num_rows < args.num_queries; ++num_rows) {
         next = ViewPanel(d, args, m + num_rows, panel, next);
-        if (num_rows == kRowsPerStep || next.tier != view.tier || next.num_keys == 0 || view.num_keys == 0) break;
+        if (num_rows == kScoreRowsPerStep || next.tier != view.tier || next.num_keys == 0 || view.num_keys == 0) break;
         num_keys = HWY_MAX(num_keys, next.num_keys);
       }
       if (num_keys != 0) {

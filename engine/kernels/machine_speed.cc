@@ -1,12 +1,7 @@
 #include "engine/kernels/machine_speed.h"
 
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
-
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include <hwy/cache_control.h>
 
@@ -50,25 +45,6 @@ void flush_from_caches(const void* data, std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   const auto* start = static_cast<const char*>(data);
   for (std::size_t i = 0; i < bytes; i += kLine) hwy::FlushCacheline(start + i);
-}
-
-std::string cpu_name() {
-#if defined(__x86_64__) || defined(__i386__)
-  constexpr unsigned kBrandString = 0x80000002;  // and the two leaves behind it: 48 characters
-  unsigned most = 0, ignored = 0;
-  if (__get_cpuid(0x80000000, &most, &ignored, &ignored, &ignored) != 0 && most >= kBrandString + 2) {
-    char text[49] = {};
-    for (unsigned leaf = 0; leaf < 3; ++leaf) {
-      unsigned registers[4] = {};
-      __get_cpuid(kBrandString + leaf, &registers[0], &registers[1], &registers[2], &registers[3]);
-      std::memcpy(text + leaf * sizeof registers, registers, sizeof registers);
-    }
-    const std::string name(text);
-    const std::size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
-    if (first != std::string::npos) return name.substr(first, last - first + 1);
-  }
-#endif
-  return "unknown";
 }
 
 }  // namespace attend::kernels

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace attend::kernels {
 
@@ -24,9 +23,6 @@ MachineSpeedKernels machine_speed_kernels(std::int64_t target);
 // Drops the lines that hold [data, data + bytes) from all caches, so that the next read is one of memory. On other
 // architectures than x86 it does nothing.
 void flush_from_caches(const void* data, std::size_t bytes);
-
-// What the CPU calls itself; "unknown" where there is no instruction to ask.
-std::string cpu_name();
 
 }  // namespace attend::kernels
 

@@ -41,8 +41,6 @@ constexpr double kPackingShare = 0.35;
 // Of a run, and of a head of an entry or a chunk of its keys. bench: overhead/*.
 constexpr double kRunSeconds = 0.5e-6, kHeadSeconds = 0.25e-6;
 
-double to_double(std::int64_t n) { return static_cast<double>(n); }
-
 // (query, key) pairs of an entry that the mask leaves.
 double visible_pairs(const PlanImpl& plan) {
   const std::int64_t m = plan.shape.num_queries, n = plan.shape.num_keys;

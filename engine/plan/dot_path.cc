@@ -88,8 +88,6 @@ constexpr double kCachedBytes = 2 * 1024 * 1024;
 // SSE4: 1.2 for 8 rows against 8 MB (planner_map/b1_h4_m8_n4096_d64).
 constexpr double kWideFarBytes = 6 * 1024 * 1024, kNarrowFarBytes = 12 * 1024 * 1024;
 
-double to_double(std::int64_t n) { return static_cast<double>(n); }
-
 // Query rows that share a key-value head.
 double group_rows(const PlanImpl& plan) {
   return std::max(to_double(plan.shape.num_queries) * to_double(plan.group_heads()), 1.0);

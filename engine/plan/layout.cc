@@ -13,7 +13,6 @@ namespace {
 constexpr const char* kWorkspace = "a workspace";
 constexpr const char* kPrepared = "prepared keys";
 
-std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 std::size_t map_out(const matmul::Linear* map) { return map == nullptr ? 0 : map->out_size(); }
 
 // One number per key and key-value head of the batch.

@@ -1,5 +1,7 @@
 #include "engine/plan/pair_rules.h"
 
+#include "engine/base/checked.h"
+
 namespace attend::detail {
 namespace {
 
@@ -11,7 +13,7 @@ namespace {
 //     size 32:   64 queries of 128 keys 0.99, of 512 1.04    512 queries of 128 keys 1.01, of 512 1.07
 //     size 64:   64 queries of  64 keys 0.98, of 128 1.02, of 512 1.08    16 of 512 1.00, 32 1.04
 //     size 128:  64 queries of  64 keys 1.01, of 128 1.04, of 512 1.09    512 of 512 1.12
-constexpr double kLeastRows = 48, kLeastSize = 32, kLeastTerms = 8192;
+constexpr double kLeastPairedRows = 48, kLeastSize = 32, kLeastTerms = 8192;
 
 // The same of pooling, whose looks are some 6 ns a row of a block of 128 keys and 3 ns a row of 64 values: query rows,
 // value columns and terms of a column. Plain tiles' time by that of pairs, where scores go as above:
@@ -28,8 +30,6 @@ constexpr double kNarrowPooledRows = 128, kNarrowPooledSize = 32, kNarrowPooledT
 // 1024 keys, values of 256: 128 hidden units 1.06, 256 0.99; 128 queries 1.02, 64 of 256 units 0.98.
 constexpr double kAdditiveRows = 128, kValuesPerHidden = 2;
 
-double to_double(std::int64_t n) { return static_cast<double>(n); }
-
 }  // namespace
 
 bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
@@ -40,7 +40,7 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
   const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
-  return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs && rows >= kLeastRows &&
+  return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs && rows >= kLeastPairedRows &&
          size >= kLeastSize && size * keys >= kLeastTerms;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/plan/dot_path.h"
 #include "engine/plan/profile.h"
@@ -13,8 +14,6 @@
 
 namespace attend::detail {
 namespace {
-
-std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 struct Candidate {
   std::string path;
@@ -50,7 +49,7 @@ std::vector<Candidate> candidates(const PlanImpl& plan) {
     if (dot_path_fits(plan, each.pooling)) all.push_back(each);
   }
   Pooling preferred = preferred_dot_path(plan);
-  const bool rows_fit = kLeastRows * to_size(plan.shape.num_keys) * sizeof(float) <= kMaterialisedBytes;
+  const bool rows_fit = kLeastMaterialisedRows * to_size(plan.shape.num_keys) * sizeof(float) <= kMaterialisedBytes;
   if (preferred == Pooling::kFused && plan.options.attention_weights && rows_fit) preferred = Pooling::kMaterialised;
   std::stable_partition(all.begin(), all.end(), [&](const Candidate& each) { return each.pooling == preferred; });
   return all;

@@ -148,23 +148,8 @@ struct PlanImpl {
   WorkspaceLayout layout;
   PreparedLayout prepared;
 
-  // How one of the maps multiplies: by pairs of terms and by bfloat16 parts only if it may, and by parts only if the plan
-  // is for enough rows: which a run has fewer rows than does not touch their bits.
-  kernels::LinearRowsKernels linear_rows(const matmul::Linear* map) const {
-    kernels::LinearRowsKernels linear = kernels->linear_rows;
-    linear.has_registers_for_pairs = linear.has_registers_for_pairs && options.pairs != Pairs::kNever;
-    linear.has_tiles = linear.has_tiles && options.parts != Parts::kNever && has_rows_for_parts(map);
-    return linear;
-  }
-  // Weights' parts are 6 bytes where floats are 4, which a few rows wait for. linear/r*_i768_o768, Intel Xeon with AMX,
-  // plain time by that of parts: 1 row 0.4, 4 rows 0.4, 16 rows 0.9, 48 rows 1.7; crossing at some 18 rows, of 256 x 256
-  // weights at 8.
-  bool has_rows_for_parts(const matmul::Linear* map) const {
-    constexpr double kLeastRowsForParts = 24;
-    const bool of_keys = map == key_map || map == value_map;
-    const std::int64_t rows = of_keys ? shape.num_keys : shape.num_queries;
-    return static_cast<double>(shape.batch) * static_cast<double>(rows) >= kLeastRowsForParts;
-  }
+  // How one of the maps multiplies (plan/part_rules.cc).
+  kernels::LinearRowsKernels linear_rows(const matmul::Linear* map) const;
   // Whether the workspace holds the exponentials of all keys.
   bool keeps_key_exps() const { return factored && window_keys == 0 && !options.prepared_keys; }
   // Whether kernels read keys and values where they lie, so that prepared ones are rows too.

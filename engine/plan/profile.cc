@@ -8,8 +8,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "engine/base/cpus.h"
 #include "engine/base/message.h"
-#include "engine/kernels/machine_speed.h"
 
 namespace attend {
 namespace {
@@ -138,7 +138,7 @@ std::string no_header(std::string_view line) {
 
 }  // namespace
 
-Profile::Profile() : library_(ATTEND_VERSION), cpu_(one_line(kernels::cpu_name())) {}
+Profile::Profile() : library_(ATTEND_VERSION), cpu_(one_line(cpu_name())) {}
 
 Profile Profile::parse(std::string_view text) {
   Profile profile;

@@ -30,8 +30,6 @@ constexpr double kWorthIt = 0.9;
 // 64 lanes of size 128 would be 524 KiB.
 constexpr std::size_t kLanesStateBytes = 256 * 1024;
 
-std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
-
 // Into how many ranges of heads decoding cuts each of so many items, so that the busiest thread has less to do.
 std::size_t decode_head_ranges(const PlanImpl& plan, std::size_t items) {
   const std::size_t keys = plan.chunk_keys == 0 ? to_size(plan.shape.num_keys) : plan.chunk_keys;

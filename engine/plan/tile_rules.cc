@@ -60,8 +60,6 @@ constexpr std::size_t kLanesTileKeys = kernels::kInnerBlock;
 // 2.81 -> 2.67.
 constexpr std::size_t kDecodeChunkBytes = 8 * 1024 * 1024;
 
-std::size_t to_size(std::int64_t n) { return static_cast<std::size_t>(n); }
-
 // Query rows that share a key-value head.
 std::size_t group_rows(const PlanImpl& plan) {
   return std::max<std::size_t>(to_size(plan.shape.num_queries) * to_size(plan.group_heads()), 1);
@@ -146,14 +144,16 @@ void choose_packed_tiles(PlanImpl& plan) {
                     ", sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
               : "all keys fit one tile";
   } else {
-    const std::size_t rows = kMaterialisedBytes / sizeof(float) / plan.key_capacity / kLeastRows * kLeastRows;
+    const std::size_t rows =
+        kMaterialisedBytes / sizeof(float) / plan.key_capacity / kLeastMaterialisedRows * kLeastMaterialisedRows;
     plan.tile_queries = std::min(
-        queries, whole_steps(plan, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kLeastRows, most_queries))));
+        queries,
+        whole_steps(plan, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kLeastMaterialisedRows, most_queries))));
     plan.tile_keys = additive     ? additive_span(plan)
                      : plan.parts ? std::min(plan.key_capacity, kDotTileKeys)
                                   : plan.key_capacity;
     why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
-          std::to_string(kLeastRows);
+          std::to_string(kLeastMaterialisedRows);
   }
   plan.scores_stride = fused ? plan.tile_keys : plan.key_capacity;
   // Dot products pack a head's keys and values whole, once for all its queries.

@@ -101,6 +101,13 @@ TEST_CASE("cpus: far is what a quarter of L3 does not hold, from 8 MiB on") {
   CHECK(Cpu{.l3_bytes = 256u << 20}.least_far_bytes() == 64u << 20);
 }
 
+TEST_CASE("cpus: this CPU has a name, without spaces around it") {
+  const std::string name = cpu_name();
+  REQUIRE(!name.empty());
+  CHECK(name.front() != ' ');
+  CHECK(name.back() != ' ');
+}
+
 TEST_CASE("cpus: AMD's, and those with AVX-512 and tiles, are those that the system lists as such") {
 #if defined(__x86_64__) || defined(__i386__)
   std::ifstream cpuinfo("/proc/cpuinfo");

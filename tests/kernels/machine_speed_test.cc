@@ -52,8 +52,7 @@ TEST_CASE("machine speed: multiply-adds are counted by lanes, and none is optimi
   });
 }
 
-TEST_CASE("machine speed: the CPU has a name, and what is flushed stays as it is") {
-  CHECK(!kernels::cpu_name().empty());
+TEST_CASE("machine speed: what is flushed stays as it is") {
   float some[64] = {1, 2, 3};
   kernels::flush_from_caches(some, sizeof some);
   CHECK(some[2] == 3);
