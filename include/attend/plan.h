@@ -93,8 +93,9 @@ enum class Pairs {
 // multiply at 16 times the rate of multiply-adds, make one of floats, as exactly as plain sums: about twice as fast. On
 // Intel's servers since Sapphire Rapids, for targets AVX3 and better. The last bits differ.
 //
-// The first plan of a process asks Linux for the use of tiles on such CPUs, for all its threads. It is refused where a
-// thread has set up a stack for signals that is too small for them; products then go as elsewhere.
+// On such CPUs the first layer with matrices, plan or masked_softmax of a process asks Linux for the use of tiles, for
+// all its threads and whatever this option says. It is refused where a thread has set up a stack for signals that is
+// too small for them; products then go as elsewhere.
 enum class Parts {
   kWhereFaster,  // products of queries and keys, pooling of values, and projections, by the planner's rules
   kNever,        // as on CPUs without tiles
