@@ -80,18 +80,20 @@ struct TierCounts {
   std::uint64_t eight = 0, four = 0, two = 0, one = 0, rational = 0;
 };
 
-// Products by pairs of terms (Winograd's inner products): three terms take the time of two multiply-adds on CPUs that
-// add 512 bits beside multiplying them, which AMD's with AVX-512 do. They are as exact as plain sums for rows, keys,
-// values and weights that have their norm from many elements; others are multiplied plainly. The last bits differ.
+// Products by pairs of terms (known as Winograd's inner product): three terms take the time of two multiply-adds on
+// CPUs that add 512 bits beside multiplying them, which AMD's with AVX-512 do. They are as exact as plain sums for
+// rows, keys, values and weights that have their norm from many elements; others are multiplied plainly. The last bits
+// differ.
 enum class Pairs {
   kWhereFaster,  // products of queries and keys, pooling of values, and projections, by the planner's rules
   kNever,        // plain sums, also on these CPUs
   kAlways,       // scores and pooling wherever there are tiles, on every CPU and target: for tests
 };
 
-// Products by bfloat16 parts: a float is the sum of three bfloat16 numbers, and six of their products, which tiles (AMX)
-// multiply at 16 times the rate of multiply-adds, make one of floats, as exactly as plain sums: about twice as fast. On
-// Intel's servers since Sapphire Rapids, for targets AVX3 and better. The last bits differ.
+// Products by bfloat16 parts (split-bfloat16 emulation of float32, "bf16x3" elsewhere): a float is the sum of three
+// bfloat16 numbers, and six of their products, which tiles (AMX) multiply at 16 times the rate of multiply-adds, make
+// one of floats, as exactly as plain sums: about twice as fast. On Intel's servers since Sapphire Rapids, for targets
+// AVX3 and better. The last bits differ.
 //
 // On such CPUs the first layer with matrices, plan or masked_softmax of a process asks Linux for the use of tiles, for
 // all its threads and whatever this option says. It is refused where a thread has set up a stack for signals that is
