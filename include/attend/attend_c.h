@@ -30,8 +30,9 @@
 //   Text out: buffer gets as much as fits its capacity with a final zero byte, length (may be NULL) the bytes of the
 //     whole text without that byte, so capacity length + 1 holds all of it. buffer may be NULL when capacity is 0.
 //   Errors: a status, and in the attend_error, which may be NULL, the message of the C++ exception. A required pointer
-//     that is NULL is ATTEND_ERROR_INVALID. Whatever the failure of bad arguments, no output changes, handles included.
-//     No exception leaves the library; it never prints, aborts or calls exit.
+//     that is NULL is ATTEND_ERROR_INVALID. A call that fails changes no output and no handle, unless oneDNN fails:
+//     attend_run and attend_prepare say what then. No exception leaves the library; it never prints, aborts or calls
+//     exit.
 #ifndef ATTEND_ATTEND_C_H_
 #define ATTEND_ATTEND_C_H_
 
@@ -44,7 +45,7 @@ extern "C" {
 
 typedef enum attend_status {
   ATTEND_OK = 0,
-  ATTEND_ERROR_INVALID = 1,        // an argument, or threads that the system cannot start: attend::Error in C++
+  ATTEND_ERROR_INVALID = 1,        // attend::Error in C++: an argument, threads that the system cannot start, oneDNN
   ATTEND_ERROR_OUT_OF_MEMORY = 2,  // std::bad_alloc in C++
   ATTEND_ERROR_INTERNAL = 3        // anything else; no such case is known
 } attend_status;
@@ -344,7 +345,8 @@ typedef struct attend_outputs {
 //   executor: NULL for the calling thread alone. The same bits for every executor and number of threads.
 //   Allocates nothing, locks nothing (the executor may).
 //   Errors: every mismatch of shapes, strides, lengths or workspace size, before any output changes; prepared keys of
-//     another plan, none in them, or none given where the plan has prepared_keys.
+//     another plan, none in them, or none given where the plan has prepared_keys. Also where oneDNN fails in a
+//     projection, for want of memory above all: outputs may have changed then.
 attend_status attend_run(const attend_plan* plan, const attend_inputs* inputs, const attend_outputs* outputs,
                          attend_workspace* workspace, attend_executor* executor, attend_error* error);
 

@@ -9,9 +9,9 @@
 
 namespace attend {
 
-// Thrown while building a layer, planning, loading, or checking the views of a run: always before any output byte
-// changes. what() names the argument, what it was and what was expected. The library never prints, aborts or calls
-// exit.
+// Thrown while building a layer, planning, loading, or checking the views of a run: before any output byte changes.
+// what() names the argument, what it was and what was expected. Outputs may have changed in one case alone: where
+// oneDNN fails within a run, for want of memory above all (Plan::run). The library never prints, aborts or calls exit.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}
