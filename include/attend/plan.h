@@ -236,27 +236,33 @@ class Plan {
   void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace, Executor& executor) const;
   void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace) const;
 
-  // Bytes of memory that PreparedKeys for this plan take.
-  std::size_t prepared_bytes() const noexcept;
-
   // Path, tiles, target, workspace, estimated work and the reason of every choice, some lines of text.
+  //   Thread-safety: thread-safe. Allocates.
   std::string explain() const;
-  // The same and the tiles per score tier of the last run that used this workspace. Error unless the plan was made with
-  // PlanOptions::count_tiers.
+  // The same and the tiles per score tier of the last run that used this workspace.
+  //   Thread-safety: thread-safe, but not while the workspace is in use. Allocates.
+  //   Errors: as tier_counts.
   std::string explain(const Workspace& after_run) const;
-  // Those counts. Error likewise. Not specified for a workspace that no run of this plan has used.
+  // Those counts. Not specified for a workspace that no run of this plan has used.
+  //   Thread-safety: thread-safe, but not while the workspace is in use. Allocates nothing.
+  //   Errors: Error unless the plan was made with PlanOptions::count_tiers; for a workspace that is too small for it.
   TierCounts tier_counts(const Workspace& after_run) const;
-  // What a run of the whole shape takes on a machine (attend/planner.h). Thread-safe.
+
+  // What follows is thread-safe and allocates nothing.
+
+  // What a run of the whole shape takes on a machine. Formula and error: those of Cost (attend/planner.h).
   Cost cost(const Machine& machine) const;
-  // The paths that fit the problem, the one that the rules prefer first.
+  // The paths that fit the problem, the one that the rules prefer first. Valid while this plan or a copy of it lives.
   std::span<const std::string> candidates() const noexcept;
-  // The chosen path, such as "additive/factored" or "dot/fused".
+  // The chosen path, such as "additive/factored" or "dot/fused". Valid while this plan or a copy of it lives.
   std::string_view path() const noexcept;
-  // The instruction set the kernels run on, such as "AVX3".
+  // The instruction set the kernels run on, such as "AVX3". Valid while this plan or a copy of it lives.
   std::string_view target_name() const noexcept;
   // Bytes a Workspace for this plan holds.
   std::size_t workspace_bytes() const noexcept;
-  // The largest problem accepted, with every size filled in.
+  // Bytes of memory that PreparedKeys for this plan take.
+  std::size_t prepared_bytes() const noexcept;
+  // The largest problem accepted, with every size filled in. Valid while this plan or a copy of it lives.
   const Shape& shape() const noexcept;
   // Elements of one output row: value_size, or for multi-head the rows of W_o; + query_size with concat_queries.
   std::int64_t output_size() const noexcept;
@@ -282,6 +288,7 @@ class Workspace {
   // Uses the caller's memory, of any alignment (up to kAlignment bytes at its start may be skipped: add them).
   explicit Workspace(std::span<std::byte> memory);
   ~Workspace();
+  // What was moved from has no memory, and a run refuses it. Assignment swaps: it then has what this one had.
   Workspace(Workspace&& other) noexcept;
   Workspace& operator=(Workspace&& other) noexcept;
 
@@ -321,7 +328,7 @@ class PreparedKeys {
   std::int64_t batch() const noexcept { return batch_; }
   // N: the sizes of the keys prepared and appended, added up. What attention weights of a run have as columns.
   std::int64_t num_keys() const noexcept { return num_keys_; }
-  // Keys of entry b, at most num_keys(): the valid ones of those.
+  // Keys of entry b, at most num_keys(): the valid ones of those. 0 for an entry that there is not.
   std::int64_t len(std::int64_t b) const noexcept;
 
  private:
