@@ -15,6 +15,7 @@ namespace attend {
 
 // One instruction set that this build holds kernels for and this CPU can run. A value; two plans with different targets
 // live side by side in one process. No global state is read after construction and none is ever written.
+//   Thread-safety: thread-safe. available, from_name and name allocate; best and all else do not.
 class Target {
  public:
   // The best available one.
