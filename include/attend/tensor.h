@@ -13,6 +13,8 @@
 namespace attend {
 
 // Dense row-major memory with sizes. For weights and for files; runs take views.
+//   view: of this memory, valid until data is resized, moved or destroyed. That data has as many elements as the sizes
+//     say is not checked; sizes that no view can have are an Error.
 template <class T>
 struct BasicTensor {
   std::vector<std::int64_t> sizes;
@@ -26,6 +28,8 @@ using LengthsTensor = BasicTensor<std::int32_t>;
 
 // Named tensors, as loaded from a checkpoint: "W_q.weight" -> (U, Dq). Layers look their parameters up by the usual
 // names. All have as many elements as their sizes say.
+//   Thread-safety: a value; const functions may be called from many threads. contains, find, empty and source allocate
+//     nothing.
 class Parameters {
  public:
   Parameters() = default;
@@ -37,11 +41,13 @@ class Parameters {
   void insert(std::string name, Tensor tensor);
 
   bool contains(std::string_view name) const;
-  // The tensor of that name, or an empty view.
+  // The tensor of that name, or an empty view. Valid while these parameters live and are not assigned to; inserting
+  // others does not touch it.
   TensorView<const float> find(std::string_view name) const;
   // Names in alphabetical order.
   std::vector<std::string> names() const;
-  // Those whose name starts with prefix, the prefix cut off. Throws Error if there are none.
+  // Those whose name starts with prefix, the prefix cut off, copied: io::load(path, prefix) reads only these and copies
+  // nothing. Throws Error if there are none.
   Parameters with_prefix(std::string_view prefix) const;
 
   bool empty() const noexcept { return tensors_.empty(); }
