@@ -30,10 +30,13 @@ struct Mask {
   Padding padding = Padding::kCompute;
 };
 
-// All take the inputs of a run (missing keys: self-attention; missing values: the keys; no prepared ones) and allocate
-// their result. Rows without valid keys are 0; keys and values that a row does not see do not enter it, and those that
-// no row sees are not read, nor are queries that are skipped.
-// Errors: none are checked; the inputs are those of a run that was accepted.
+// All take the inputs of a run (missing keys: self-attention; missing values: the keys; no prepared ones). Rows without
+// valid keys are 0; keys and values that a row does not see do not enter it, and those that no row sees are not read,
+// nor are queries that are skipped.
+//   Formulas and sources: those of the layers of the same name (attend/layers.h).
+//   Shapes: those of Inputs (attend/plan.h); strides are free, the innermost too.
+//   Thread-safety: thread-safe; allocates its result and more.
+//   Errors: std::bad_alloc only. Nothing is checked: the inputs are those of a run that was accepted.
 Result additive(const AdditiveParameters& parameters, const Inputs& inputs, const Mask& mask = {});
 // dot and gaussian also take views with heads, queries (B, H, M, D), keys and values (B, H, N, D) or, in groups of
 // query heads that share them, (B, Hkv, N, D).
@@ -44,7 +47,9 @@ Result gaussian(const GaussianOptions& options, const Inputs& inputs, const Mask
 Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& parameters, const Inputs& inputs,
                   const Mask& mask = {});
 
-// softmax of each row's first len scores, 0 beyond.
+// softmax of each row's first len scores, 0 beyond: attend::masked_softmax (attend/masked_softmax.h).
+//   Shapes: input (B, M, N) or (B, H, M, N); valid_lens (B) or (B, M), or not given. The result is dense, of the shape
+//     of input. Strides, thread-safety, errors: as above.
 std::vector<double> masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens);
 
 }  // namespace attend::reference
