@@ -2,11 +2,14 @@
 // its two dependencies.
 //
 // Simplest correct call:    attend::Tensor queries = attend::io::load_tensor("queries.npy");
-// Recommended for weights:  attend::io::load("checkpoint.safetensors", "encoder.layers.0.self_attn.")
+// Recommended for weights:
+//     attend::Parameters parameters = attend::io::load("checkpoint.safetensors", "encoder.layers.0.self_attn.");
 //
 // Every reader treats its file as hostile: sizes are checked against the file before memory is taken, a truncated or
 // lying file is an Error that names the file and what is wrong with it. Every writer writes beside its goal and renames
 // when all is written, so that no reader ever sees half a file and a failure leaves what was there.
+//
+// All functions are thread-safe and allocate. Of two writers of one path, the last to rename its file wins.
 #ifndef ATTEND_IO_H_
 #define ATTEND_IO_H_
 
@@ -27,7 +30,7 @@ using Notices = std::vector<std::string>;
 // ".safetensors:", what follows is the name, colons and all.
 //   Element types: float32; float64, float16 and bfloat16 are converted, with a notice. It counts the finite float64
 //   values beyond float32's range, which become infinite. Little-endian, C order. A scalar is loaded as shape (1).
-//   Thread-safe; allocates the tensor and small buffers, for a compressed .npz member too. Its CRC is checked.
+//   Allocates the tensor and small buffers, for a compressed .npz member too. Its CRC is checked.
 //   Errors: Error naming the file (and tensor) for anything else: missing file or name (listing the names there are),
 //   truncated data, other element types, Fortran order, big-endian, more than kMaxRank axes, negative or overflowing
 //   sizes.
