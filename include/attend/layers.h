@@ -16,10 +16,12 @@
 // Products of rows and parameter matrices W, the projections, have f32 products and f32 accumulation. An element of n
 // terms is wrong by at most n 2^-24 sum |w x|. AMD's CPUs with AVX-512 take 64 to 2048 terms by pairs (Winograd 1968),
 // which are wrong by at most 8 n 2^-24 |w| |x| (norms) and typically as plain sums, where many elements hold the norms
-// of W's rows and of x; elsewhere, and where x is not finite, they multiply plainly.
-// Intel's CPUs with AMX take 64 terms or more, for as many results, as bfloat16 parts, which keep the bound n 2^-24
-// sum |w x| but for n 2^-43 max |w| max |x|, where magnitudes are: the largest of each row of W 2^-40 to 2^40, that of x
-// 2^-40 to 2^64, or all are 0. Elsewhere they multiply plainly.
+// of W's rows and of x and those of W's rows are within 16 times each other; elsewhere, and where x is not finite, they
+// multiply plainly.
+// Intel's CPUs with AMX take 64 terms or more for 64 results or more, where W has 8192 numbers or more and the plan is
+// for 24 rows or more, as bfloat16 parts, which keep the bound n 2^-24 sum |w x| but for n 2^-43 max |w| max |x|, where
+// magnitudes are: the largest of each row of W 2^-40 to 2^40, that of x 2^-40 to 2^64, or all are 0. Elsewhere they
+// multiply plainly. Both hold for targets AVX3 and better.
 #ifndef ATTEND_LAYERS_H_
 #define ATTEND_LAYERS_H_
 

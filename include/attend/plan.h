@@ -208,7 +208,7 @@ class Plan {
   //     of a sum are alike and so are their roundings: constant vectors, equal weights on equal values. What projections
   //     and an additive score add, each layer says (attend/layers.h).
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Starts no threads, locks and
-  //     allocates nothing itself. The executor may, and oneDNN, which projections by weights of up to 768 KiB go
+  //     allocates nothing itself. The executor may, and oneDNN, which projections by weights of up to 768 KiB may go
   //     through (explain() says so), allocates a little in every call; more than that once where more such calls are in
   //     flight than a plan of the layer has threads, or than 256. The same bits for every executor, number of threads
   //     and batch composition.
