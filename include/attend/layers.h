@@ -10,8 +10,8 @@
 //
 // Layers are immutable values: copying one shares its packed weights, and any number of threads may plan and run it.
 // Parameter matrices have PyTorch's shapes, (output size, input size), and any strides. They are packed while the layer
-// is built, which allocates; what was passed in is not needed afterwards. Aliasing and what a run makes of special
-// values are the same for all of them: Plan::run says so.
+// is built, which allocates; what was passed in is not needed afterwards. Strides of a run's views, aliasing and what a
+// run makes of special values are the same for all of them: Plan::run says so.
 //
 // Products of rows and parameter matrices W, the projections, have f32 products and f32 accumulation. An element of n
 // terms is wrong by at most n 2^-24 sum |w x|. AMD's CPUs with AVX-512 take 64 to 2048 terms by pairs (Winograd 1968),
@@ -46,6 +46,7 @@ struct AdditiveParameters {
   // From a checkpoint: W_q.weight, W_k.weight, w_v.weight and optional W_q.bias, W_k.bias. A w_v.bias is accepted and
   // has no effect: it moves all scores of a row alike, which softmax cancels. The views refer to parameters, which must
   // outlive them.
+  //   Thread-safety: thread-safe; allocates nothing unless it fails.
   //   Errors: a missing tensor is an Error that names it, what was expected and what there is. Shapes are checked where
   //     a layer is built of them.
   static AdditiveParameters from(const Parameters& parameters);
@@ -55,7 +56,7 @@ struct AdditiveParameters {
 struct BilinearParameters {
   TensorView<const float> W{};  // (Dq, Dk)
   // From a checkpoint: W.weight or W.
-  //   Errors: as AdditiveParameters::from.
+  //   Thread-safety, errors: as AdditiveParameters::from.
   static BilinearParameters from(const Parameters& parameters);
 };
 
@@ -77,6 +78,7 @@ struct MultiHeadParameters {
   // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias) or
   // of Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.). Per-head additive scoring
   // adds w_v.weight (H, D). The views refer to parameters, which must outlive them.
+  //   Thread-safety: thread-safe; allocates a little.
   //   Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected, as is a
   //     feature this library does not have (bias_k, bias_v of torch). w_v is checked where a layer is built of it.
   static MultiHeadParameters from(const Parameters& parameters);
@@ -121,6 +123,7 @@ class Attention {
 
   // Picks the layer: W_q, W_k and w_v mean additive; W means bilinear; no parameters and equal query and key sizes mean
   // dot.
+  //   Thread-safety: thread-safe; allocates, as the layer that is picked.
   //   Errors: no parameters and unequal sizes is an Error that names both and says what to use instead; also other
   //     parameters, those of multi-head attention among them; and as the layer that is picked.
   static Attention choose(const Parameters& parameters, std::int64_t query_size, std::int64_t key_size);
@@ -133,6 +136,7 @@ class Attention {
 };
 
 // score(q, k) = w_v . tanh(W_q q + W_k k)
+//   Shapes: queries (B, M, Dq), keys (B, N, Dk), values (B, N, Dv) of any Dv; output (B, M, Dv), weights (B, M, N).
 //   Error bound: scores within 4e-7 sum|w_v| of the exact ones for given pre-activations W_q q and W_k k (5.5e-7 where
 //     these are chosen to that end); these are f32 products with f32 accumulation and add their own rounding. Weights,
 //     and outputs relative to max|values|: as Plan::run, and by as much more as the scores are off.
@@ -147,6 +151,8 @@ class AdditiveAttention : public Attention {
 };
 
 // score(q, k) = scale * q . k, scale = 1 / sqrt(D) by default.
+//   Shapes: queries (B, M, D), keys (B, N, D), values (B, N, Dv); output (B, M, Dv), weights (B, M, N). With heads:
+//     (B, H, M, D), (B, Hkv, N, D), (B, Hkv, N, Dv); (B, H, M, Dv), (B, H, M, N).
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
 //   Errors: Error for a scale that is not finite, or not when multiplied by log2(e). Planning: also for query and key
 //     sizes that are unequal or both 0.
@@ -158,6 +164,7 @@ class DotAttention : public Attention {
 
 // score(q, k) = scale * q^T W k, scale = 1 by default. One projection, of the queries or of the keys, whichever costs
 // less.
+//   Shapes: queries (B, M, Dq), keys (B, N, Dk), values (B, N, Dv) of any Dv; output (B, M, Dv), weights (B, M, N).
 //   Error bound: as Plan::run for the queries W^T q, or the keys W k, as projected; these are f32 products with f32
 //     accumulation and add their own rounding.
 //   Errors: Error naming W, what it was and what was expected, if it is missing, is no matrix or has a zero size; for a
@@ -188,6 +195,7 @@ class GaussianAttention : public Attention {
 // Per head h: score = scale * (W_q q)_h . (W_k k)_h, or w_v[h] . tanh((W_q q)_h + (W_k k)_h); heads pool (W_v v)_h, and
 // W_o maps them, side by side, to the output. Heads are strided views of the projections; none is ever copied. The
 // heads of a row without valid keys are 0, so its output is W_o's bias, or 0 where there is none.
+//   Shapes: queries (B, M, Dq), keys (B, N, Dk), values (B, N, Dv); output (B, M, rows of W_o), weights (B, H, M, N).
 //   Error bound: weights, and what each head pools relative to max|W_v v|, as Plan::run for queries, keys and values as
 //     projected; additive scores as AdditiveAttention's, with w_v[h]. All four projections, W_o's too, are f32 products
 //     with f32 accumulation and add their own rounding.
