@@ -37,7 +37,8 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
 
 // x[b, n, ...] = value for every n >= valid_lens[b]; the rest of x stays as it is.
 //   Shapes: x (B, N), (B, N, D) or (B, N, D, E), any strides; valid_lens (B), 0 <= len <= N.
-//   Aliasing: in place.
+//   Aliasing: in place; valid_lens is none of x.
+//   Special values: x is not read, so what it holds does not matter; value may be anything, NaN included.
 //   Error bound: exact.
 //   Thread-safety: thread-safe; allocates nothing.
 //   Errors: as masked_softmax.
