@@ -39,7 +39,7 @@ struct Machine {
   static Machine measure(const Target& target = Target::best());
 };
 
-// What a run of a plan's full shape takes, all keys valid that a causal mask leaves.
+// What a run of a plan's full shape takes, all keys valid that a causal mask leaves: what Plan::cost returns.
 //   Formula: arithmetic = products + exponentials + tanhs + packing + projections, each its count (padding included)
 //     times what one costs on one core; seconds = overhead + (arithmetic + memory) / threads where keys are packed,
 //     else overhead + max(arithmetic, memory) / threads; threads: those that have work.
@@ -79,7 +79,8 @@ struct ProfileEntry {
 //   One line per problem, sorted. Empty lines and lines that start with # are passed over when parsing.
 //   A plan takes the entry of exactly its problem, and none other: other batch, one key more, another target or number
 //     of threads are other problems, which the rules serve.
-//   Thread-safety: a value; const functions may be called from many threads.
+//   Thread-safety: a value; const functions may be called from many threads. find, entries, library and cpu allocate
+//     nothing, all else does.
 class Profile {
  public:
   // Empty, of this library on this CPU.
@@ -88,6 +89,7 @@ class Profile {
   //   Errors: Error that names the line, what it says and what was expected, also for another version of the format.
   //     Another library version or CPU is no error: see library() and cpu().
   static Profile parse(std::string_view text);
+  // As above, the first line and one for each entry.
   std::string text() const;
 
   // Replaces the entry of the same problem.
@@ -96,7 +98,7 @@ class Profile {
   // Adds the entries of other, which replace those of the same problems.
   //   Errors: Error if both have entries and were measured on different CPUs.
   void merge(const Profile& other);
-  // Or null. Valid until the profile changes.
+  // The entry of that problem, or null. Valid until the profile changes.
   const ProfileEntry* find(std::string_view problem) const noexcept;
   const std::vector<ProfileEntry>& entries() const noexcept { return entries_; }
 
