@@ -73,8 +73,8 @@ enum { ATTEND_MAX_RANK = 4 };
 typedef struct attend_tensor {
   const float* data;
   int32_t rank;
-  int64_t sizes[4];
-  int64_t strides[4];
+  int64_t sizes[ATTEND_MAX_RANK];
+  int64_t strides[ATTEND_MAX_RANK];
 } attend_tensor;
 
 // The same for what is written, without repetition: either all strides are zero (dense) or none is, and rows do not
@@ -82,16 +82,16 @@ typedef struct attend_tensor {
 typedef struct attend_output_tensor {
   float* data;
   int32_t rank;
-  int64_t sizes[4];
-  int64_t strides[4];
+  int64_t sizes[ATTEND_MAX_RANK];
+  int64_t strides[ATTEND_MAX_RANK];
 } attend_output_tensor;
 
 // The same for valid lengths: rank 1 (B) or 2 (B, M), any strides. Zeroed: every key is valid.
 typedef struct attend_lengths {
   const int32_t* data;
   int32_t rank;
-  int64_t sizes[4];
-  int64_t strides[4];
+  int64_t sizes[ATTEND_MAX_RANK];
+  int64_t strides[ATTEND_MAX_RANK];
 } attend_lengths;
 
 // ----------------------------------------------------------------------------------------------------------- Layers
