@@ -15,6 +15,9 @@
 // Recommended: plan once for the largest request with .threads = n, keep one workspace per concurrent run and one
 // executor for the process, pass an attend_error and print its message when a status is not ATTEND_OK.
 //
+// Not here, but in C++: tiles as options of a plan, profiles and tuning, costs, sequence_mask, choosing a layer by its
+// parameters, files, and the reference in double precision.
+//
 // Rules that hold for every function, so that each says only what is its own:
 //   Formulas, error bounds, special values: those of the C++ function of the same name, whose bits these are.
 //   Zeroed structs mean the defaults, so {0} and designated initialisers are enough; booleans are zero or not zero.
