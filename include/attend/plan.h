@@ -143,9 +143,12 @@ struct PlanOptions {
   Pairs pairs = Pairs::kWhereFaster;
   // Whether products may go by bfloat16 parts; likewise.
   Parts parts = Parts::kWhereFaster;
-  // Path additive/factored. A tier for every tile, for tests: results are wrong where the ranges exceed it.
+
+  // For tests and measurements, as are Pairs::kAlways and Parts::kAlways; both of path additive/factored.
+
+  // A tier for every tile: results are wrong where the ranges exceed it.
   ScoreTier score_tier = ScoreTier::kByRange;
-  // Path additive/factored. Runs count their tiles, for tier_counts() and explain(workspace).
+  // Runs count their tiles, for tier_counts() and explain(workspace).
   bool count_tiers = false;
 };
 
