@@ -99,22 +99,28 @@ struct Include {
   std::string file, header;
 };
 
-std::vector<Include> all_includes() {
+// Calls use(file, line) for every line of our C and C++.
+template <class Use>
+void for_each_line(const Use& use) {
   namespace fs = std::filesystem;
-  std::vector<Include> includes;
   const fs::path root = ATTEND_SOURCE_DIR;
   for (const char* top : {"engine", "include", "tools", "tests", "bench"}) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension().string();
       if (!entry.is_regular_file() || (extension != ".h" && extension != ".cc" && extension != ".c")) continue;
+      const std::string file = fs::relative(entry.path(), root).generic_string();
       std::ifstream stream(entry.path());
-      for (std::string line; std::getline(stream, line);) {
-        const std::string_view header = included(line);
-        if (!header.empty())
-          includes.push_back({fs::relative(entry.path(), root).generic_string(), std::string(header)});
-      }
+      for (std::string line; std::getline(stream, line);) use(file, line);
     }
   }
+}
+
+std::vector<Include> all_includes() {
+  std::vector<Include> includes;
+  for_each_line([&](const std::string& file, const std::string& line) {
+    const std::string_view header = included(line);
+    if (!header.empty()) includes.push_back({file, std::string(header)});
+  });
   return includes;
 }
 
@@ -126,6 +132,14 @@ TEST_CASE("doors: no file enters a room it may not") {
   for (const Include& include : includes) {
     if (!may_include(include.file, include.header)) FAIL_CHECK(include.file << " must not include " << include.header);
   }
+}
+
+TEST_CASE("lines: none is longer than 120 columns, comments too, which clang-format leaves as they are") {
+  for_each_line([](const std::string& file, const std::string& line) {
+    const auto columns =
+        std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+    if (columns > 120) FAIL_CHECK(file << ": " << line);
+  });
 }
 
 TEST_CASE("doors: oneDNN is known to matmul and to at most one bench contender") {

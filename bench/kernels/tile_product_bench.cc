@@ -1,6 +1,6 @@
 // tile_product/*: one tile's product, operands in L1 and L2. qk: scores of m queries and n keys of size d (inner d, n
-// columns); pv: pooling of n values of size d (inner n, d columns), added to what is there. FLOPs: 2 m n d. tile_pairs/*:
-// the same scores by pairs of terms, and what looking at rows and keys costs beside them.
+// columns); pv: pooling of n values of size d (inner n, d columns), added to what is there. FLOPs: 2 m n d.
+// tile_pairs/*: the same scores by pairs of terms, and what looking at rows and keys costs beside them.
 #include "engine/kernels/tile_product.h"
 
 #include <cstddef>

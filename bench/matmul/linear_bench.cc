@@ -1,8 +1,8 @@
 // linear/*: r rows through an affine map of i inputs and o outputs, weights packed beforehand, in calls of up to 256
 // rows as runs do. FLOPs: 2 r i o, by pairs of terms (TARGET_pairs) and by bfloat16 parts (TARGET_parts, where the CPU
 // has tiles) too. Our own kernel on every target; oneDNN once: it chooses its instruction set itself, once per process
-// (ONEDNN_MAX_CPU_ISA). Layers go by parts on Intel's CPUs with AMX, by pairs on AMD's with AVX-512; elsewhere they take
-// oneDNN up to 768 KiB of weights, our own kernel above.
+// (ONEDNN_MAX_CPU_ISA). Layers go by parts on Intel's CPUs with AMX, by pairs on AMD's with AVX-512; elsewhere they
+// take oneDNN up to 768 KiB of weights, our own kernel above.
 #include "engine/matmul/linear.h"
 
 #include <algorithm>

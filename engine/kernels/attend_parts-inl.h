@@ -32,10 +32,11 @@ HWY_NOINLINE void RowToPowers(const SoftmaxTileRows<hn::ScalableTag<float>>& row
   RowToParts<Cut::kCut>(PartsTag(), powers, softmax.num_columns, r, tiles);
 }
 
-// The rows of one tile of scores on their way to parts of powers, in turns of some 80 instructions, one beside each group of
-// four products, which keep the tiles busy for 64 cycles. A core looks ahead a few hundred instructions: behind a longer
-// turn the next products begin too late. With whole rows as turns, beside scores alone, dot/b1_h12_m512_n512_d64 took 4.8
-// ms where it took 4.2 with these, beside pooling too. bench: tile_parts/attend_m128_n512_d64.
+// The rows of one tile of scores on their way to parts of powers, in turns of some 80 instructions, one beside each
+// group of four products, which keep the tiles busy for 64 cycles. A core looks ahead a few hundred instructions:
+// behind a longer turn the next products begin too late. With whole rows as turns, beside scores alone,
+// dot/b1_h12_m512_n512_d64 took 4.8 ms where it took 4.2 with these, beside pooling too. bench:
+// tile_parts/attend_m128_n512_d64.
 //
 // A row's first turn is its maximum; then come its powers, 64 a turn, which go from registers straight into parts. Some
 // rows take a single turn, by the softmax's own step: those that see a part of the tile, whose scores are not exponents
@@ -135,8 +136,8 @@ class PowersInTurns {
   [[maybe_unused]] HWY_ALIGN float sums_[hn::MaxLanes(D())];
 };
 
-// Steps of rows, and for each its tiles of keys, one after the other. While tiles multiply the powers of the last one by
-// its values and the queries by the next one's keys, vectors turn this one's scores into powers.
+// Steps of rows, and for each its tiles of keys, one after the other. While tiles multiply the powers of the last one
+// by its values and the queries by the next one's keys, vectors turn this one's scores into powers.
 template <class T>
 class AttendSteps {
  public:

@@ -15,7 +15,8 @@
 //     sum w tanh = K (c d03 d47 - n03 d47 - n47 d03) / (d03 d47)
 //
 // 30 multiplications and additions and a division per eight terms. Lanes run over keys, whose exponentials stand vector
-// by vector, so that of a panel that is not full no more is read than its keys; queries are broadcast. Where products of eight tau have not the range, there are four, two or one to a division.
+// by vector, so that of a panel that is not full no more is read than its keys; queries are broadcast. Where products
+// of eight tau have not the range, there are four, two or one to a division.
 //
 // Rounding: near tanh = -1, n / d is twice as large as what it adds up to, and so are its roundings. Equal terms would
 // repeat them in every group, but K differs from group to group: wrong by at most 3.1e-7 sum|w| then with 32 units and
@@ -208,8 +209,8 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   if constexpr (kRows * kVectors > 3) store(3, sum3, carry3);
 }
 
-// Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more: what
-// lies beyond the keys may be subnormal, hence slow.
+// Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more:
+// what lies beyond the keys may be subnormal, hence slow.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                              size_t num_vectors) {

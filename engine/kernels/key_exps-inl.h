@@ -1,6 +1,6 @@
-// Exponentials of projected keys: rows b of keys become columns of e^2b, and max|b| of each key is taken on the way. The
-// transposition of pack-inl.h with an exponential between its shuffles and its stores: each is read once and written
-// once.
+// Exponentials of projected keys: rows b of keys become columns of e^2b, and max|b| of each key is taken on the way.
+// The transposition of pack-inl.h with an exponential between its shuffles and its stores: each is read once and
+// written once.
 #if defined(ATTEND_KERNELS_KEY_EXPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_KEY_EXPS_INL_H_
 #undef ATTEND_KERNELS_KEY_EXPS_INL_H_

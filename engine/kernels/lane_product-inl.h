@@ -27,8 +27,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Where sums of values go that are complete, instead of to c: times the factor of their row, 0 where that is 0 (o may be
-// NaN where l is 0, of p = 0 times an infinite value).
+// Where sums of values go that are complete, instead of to c: times the factor of their row, 0 where that is 0 (o may
+// be NaN where l is 0, of p = 0 times an infinite value).
 struct LaneResults {
   const float* factors;  // per row, those of padding lanes included
   float* output;         // row i at output + i * stride

@@ -4,13 +4,13 @@
 // of x that are huge, tiny or not finite go the plain way, each by itself. W is looked at where it is packed
 // (matmul/packed_rows.cc).
 //
-// Blocking:     parts of a block of rows (kMostPartsRows) stay in L2 while all weights pass, 32 columns at a time; weights
-//               are 6 bytes a number and come from L3 once per block. Beside 24 tile products, 384 cycles, there is room
-//               for vectors: the results of the step before are stored, and the first columns' steps take parts of the
-//               rows that come next, instead of both by themselves: 9 % faster (linear/r1024_i768_o768). Taking those
-//               parts in the course of four steps of columns, eight rows each, is no faster. Nor are prefetches of the
-//               next columns' weights into L2: up to 64 rows lose a fifth by them, more rows 2 %, and where weights lie
-//               in huge pages they win 3 %.
+// Blocking:     parts of a block of rows (kMostPartsRows) stay in L2 while all weights pass, 32 columns at a time;
+//               weights are 6 bytes a number and come from L3 once per block. Beside 24 tile products, 384 cycles,
+//               there is room for vectors: the results of the step before are stored, and the first columns' steps take
+//               parts of the rows that come next, instead of both by themselves: 9 % faster (linear/r1024_i768_o768).
+//               Taking those parts in the course of four steps of columns, eight rows each, is no faster. Nor are
+//               prefetches of the next columns' weights into L2: up to 64 rows lose a fifth by them, more rows 2 %, and
+//               where weights lie in huge pages they win 3 %.
 #if defined(ATTEND_KERNELS_LINEAR_PARTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PARTS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PARTS_INL_H_

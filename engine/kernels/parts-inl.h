@@ -136,8 +136,8 @@ HWY_INLINE bool AreFitForParts(D d, const float* HWY_RESTRICT x, size_t n) {
   return hn::AllFalse(di, hn::Gt(LargestMagnitudes(d, x, n), hn::BitCast(di, hn::Set(d, kMostWithParts))));
 }
 
-// 16 columns of `terms` terms as tiles of B, which are written whole, zeros where there is nothing. columns: how many may
-// be read, if less than 16. column(i), i a multiple of the lanes: the first term of column i, next to those of the
+// 16 columns of `terms` terms as tiles of B, which are written whole, zeros where there is nothing. columns: how many
+// may be read, if less than 16. column(i), i a multiple of the lanes: the first term of column i, next to those of the
 // columns that follow; the next terms are `stride` further; nullptr where there are no more columns.
 // fit: of each term, whether it is fit, or nullptr: all are. fit_columns: of each of the 16 columns all ones or 0, or
 // nullptr likewise. What is not fit is taken as zeros.

@@ -10,9 +10,9 @@
 // Six products of parts, each exact in float, are a float's product at 16 / 6 of the FMA peak.
 //
 // Accuracy: what is left out, x2 w3 + x3 w2 + x3 w3, is no more than what one rounding of the product would be, and has
-// either sign. Sums run over 16 terms at a time, which are then added to the others, so that they are rounded less often
-// than in a chain. Typical errors are 0 to 0.9 of the tile product's with FMA, and 1.07 of them where numbers spread
-// over 2^80 (tests/kernels/tile_parts_test.cc). Sums below 2^-126 become zeros on the way.
+// either sign. Sums run over 16 terms at a time, which are then added to the others, so that they are rounded less
+// often than in a chain. Typical errors are 0 to 0.9 of the tile product's with FMA, and 1.07 of them where numbers
+// spread over 2^80 (tests/kernels/tile_parts_test.cc). Sums below 2^-126 become zeros on the way.
 //
 // But numbers that are infinite, NaN or nearly so have no such parts, and parts below 2^-126 are taken as zeros. Who
 // has numbers beyond the limits below goes the plain way: each query, key, value, row and column for itself, so that
@@ -32,8 +32,8 @@ inline constexpr std::size_t kNumParts = 3;
 
 // Of a row, key or value: the largest magnitude, above which it has no parts.
 inline constexpr float kMostWithParts = 0x1p64f;
-// Where results are to be exact relative to it: the least largest magnitude, but for nothing but zeros. What parts below
-// 2^-126 lose is then less than 2^-64 of that.
+// Where results are to be exact relative to it: the least largest magnitude, but for nothing but zeros. What parts
+// below 2^-126 lose is then less than 2^-64 of that.
 inline constexpr float kLeastWithParts = 0x1p-60f;
 
 // Tiles hold 16 rows of 32 terms, or 32 terms of 16 columns; parts of A are laid out as tile (r / 16, k / 32, part),

@@ -39,8 +39,8 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 // were equal before values were kept.
 constexpr double kFewKeys = 32, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
-// Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat wide
-// lanes; more of narrow heads, whose tiles gain less. Lanes' time by theirs, EPYC (Zen 4), 4 heads:
+// Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat
+// wide lanes; more of narrow heads, whose tiles gain less. Lanes' time by theirs, EPYC (Zen 4), 4 heads:
 //
 //     size 32:   64 queries of 256 keys 0.95, of 512 0.98, 1024 0.96    96 of 512 0.99, 128 of 256 1.02, of 512 1.07
 //     size 48:   56 queries of 128 keys 0.97, of 256 1.04, 64 of 256 1.00, 96 of 256 1.02, 128 of 256 1.06
@@ -49,10 +49,11 @@ constexpr double kFull = 0.74, kPadding = 1.2;
 //     size 96:   48 of 512 1.01    56 of 128 1.04, of 256 1.11    64 of 128 1.00, 96 of 128 1.05
 //     size 128:  48 of 256 1.01    56 of 64 0.99, of 128 1.10    64 of 64 0.95, of 128 1.05    128 of 64 1.02
 constexpr double kRowsForPairs = 49, kTermsForPairs = 8192, kNarrowTermsForPairs = 16384, kNarrowSize = 48;
-// Rows from which on tiles by bfloat16 parts (part_rules.cc), where they are faster than plain ones, beat wide lanes, and
-// terms of a row's scores up to which fewer rows do. Lanes' time by theirs, Intel Xeon with AMX, 4 heads:
+// Rows from which on tiles by bfloat16 parts (part_rules.cc), where they are faster than plain ones, beat wide lanes,
+// and terms of a row's scores up to which fewer rows do. Lanes' time by theirs, Intel Xeon with AMX, 4 heads:
 //
-//     size 32:   64 queries of 128 keys 0.90, of 512 0.98    96 of 128 0.91, of 512 1.13    128 of 128 1.01, of 512 1.26
+//     size 32:   64 queries of 128 keys 0.90, of 512 0.98    96 of 128 0.91, of 512 1.13
+//                128 of 128 1.01, of 512 1.26
 //     size 64:   64 of 128 1.00, of 256 1.11, of 1024 0.93    96 of 64 1.02, of 256 1.24    128 of 64 1.06, of 256 1.36
 //     size 128:  64 of 128 1.00, of 512 0.89    96 of 64 1.03, of 512 1.02    128 of 128 1.24, of 512 1.20
 constexpr double kRowsForParts = 96, kTermsForPartsOfFewer = 32768;
@@ -66,8 +67,8 @@ constexpr double kRowsForParts = 96, kTermsForPartsOfFewer = 32768;
 //                96 of 64 0.89, of 128 0.98    128 of 64 0.92, of 128 1.00    256 of 32 0.88, of 64 0.94
 //     size 128:  32 of 1024 0.84    64 of 128 0.98, of 256 1.04    96 of 64 0.96, of 128 1.02    256 of 32 0.96
 //
-// Narrow ones win as far as they are asked, 48 rows on SSE4 and 64 on AVX2: 0.73 to 0.98, but for 64 rows of size 32 and
-// 512 keys on AVX2, 1.07, and of size 64 and 1024 keys, 1.03.
+// Narrow ones win as far as they are asked, 48 rows on SSE4 and 64 on AVX2: 0.73 to 0.98, but for 64 rows of size 32
+// and 512 keys on AVX2, 1.07, and of size 64 and 1024 keys, 1.03.
 constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192;
 // Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;

@@ -6,10 +6,10 @@
 namespace attend::detail {
 namespace {
 
-// Queries of a head, those of all heads that share keys, keys, sizes, and terms of the scores of these queries, from which
-// on products by parts win what taking keys and values apart costs beside packing, some 10 and 13 ns each of size 64:
-// plain tiles' time by that of parts, Intel Xeon with AMX, AVX3, dot/fused of 4 heads; attend plan --layer dot --shape
-// 1,64,128,64 --num-heads 4 --tune, with --parts never and without:
+// Queries of a head, those of all heads that share keys, keys, sizes, and terms of the scores of these queries, from
+// which on products by parts win what taking keys and values apart costs beside packing, some 10 and 13 ns each of size
+// 64: plain tiles' time by that of parts, Intel Xeon with AMX, AVX3, dot/fused of 4 heads; attend plan --layer dot
+// --shape 1,64,128,64 --num-heads 4 --tune, with --parts never and without:
 //
 //     size 32:   64 queries of 128 keys 0.98, of 512 1.10    96 of 128 0.99, of 512 1.21    128 of 64 0.90, of 128 1.05
 //     size 64:   48 of 128 0.99, of 256 0.86, of 1024 0.80    64 of 64 0.97, of 128 1.03, of 256 1.14, of 1024 1.04
@@ -22,14 +22,14 @@ namespace {
 constexpr double kLeastQueries = 24, kLeastSharedRows = 64, kLeastKeys = 64, kLeastSize = 32;
 constexpr double kLeastTerms = 512 * 1024;
 // Where whole rows of scores are kept, tiles and vectors take turns: dot/materialised, as above with
-// --attention-weights: 128 queries of 128 keys of size 64 1.02, of 512 1.07, 512 of 512 1.16, 1024 of 1024 1.15. Up to as
-// many keys as leave a step of rows in kMaterialisedBytes.
+// --attention-weights: 128 queries of 128 keys of size 64 1.02, of 512 1.07, 512 of 512 1.16, 1024 of 1024 1.15. Up to
+// as many keys as leave a step of rows in kMaterialisedBytes.
 constexpr double kLeastTermsOfWholeRows = 2 * 1024 * 1024;
 constexpr double kMostKeysOfWholeRows = kMaterialisedBytes / sizeof(float) / kernels::kPartsRowsPerStep;
 
 // Rows of a projection: weights' parts are 6 bytes where floats are 4, which a few rows wait for. linear/r*_i768_o768,
-// Intel Xeon with AMX, plain time by that of parts: 1 row 0.4, 4 rows 0.4, 16 rows 0.9, 48 rows 1.7; crossing at some 18
-// rows, of 256 x 256 weights at 8.
+// Intel Xeon with AMX, plain time by that of parts: 1 row 0.4, 4 rows 0.4, 16 rows 0.9, 48 rows 1.7; crossing at some
+// 18 rows, of 256 x 256 weights at 8.
 constexpr double kLeastMappedRows = 24;
 
 }  // namespace

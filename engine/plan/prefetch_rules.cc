@@ -52,10 +52,10 @@ const char* text_of(kernels::PrefetchInto into) {
 // 3.97, _ahead 3.42 ms; q32_n32_d64_l3 3.72, _ahead 3.42. Two lines: LaneRows in kernels/lane_product-inl.h. Zen 5 is
 // not measured with either.
 //
-// In the order of memory (run/next_slices.h), all heads of an entry step by step, and a line a term of both products, where
-// L2 does not hold everything: Intel Xeon with AMX, AVX3, dot/b4_h8_m16_n1024_d64 1.60 -> 1.29 ms, of which the steps
-// alone are half, dot/b64_h8_m32_n32_d64 1.65 -> 1.49. The other way, with these bounds, 2 % of the second, and the first
-// took longer. With 16 registers nothing is prefetched there, as above; others of Intel's are not measured.
+// In the order of memory (run/next_slices.h), all heads of an entry step by step, and a line a term of both products,
+// where L2 does not hold everything: Intel Xeon with AMX, AVX3, dot/b4_h8_m16_n1024_d64 1.60 -> 1.29 ms, of which the
+// steps alone are half, dot/b64_h8_m32_n32_d64 1.65 -> 1.49. The other way, with these bounds, 2 % of the second, and
+// the first took longer. With 16 registers nothing is prefetched there, as above; others of Intel's are not measured.
 LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
   const bool in_order = cpu.has_tiles && kernels.has_32_registers;
   return {.least_far_bytes = in_order ? std::max(cpu.l2_bytes, kLeastL2) : cpu.least_far_bytes(),
@@ -91,20 +91,20 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
   return prefetch;
 }
 
-// Cascade Lake wants all (kernels/masked_softmax-inl.h). Intel's servers with AMX too: what breaks cost depends on where
-// in their 4 KiB pages rows begin, which a caller hardly knows. masked_softmax_rows/r4096_n1024 on AVX3, three runs
-// within 1 %: 1.18 ms, _breaks 1.24, _lines 1.20; with the output half a page behind, _half 1.19, _half_breaks 1.36,
-// _half_lines 1.21; r4096_n128 0.183, _breaks 0.22 to 0.27.
+// Cascade Lake wants all (kernels/masked_softmax-inl.h). Intel's servers with AMX too: what breaks cost depends on
+// where in their 4 KiB pages rows begin, which a caller hardly knows. masked_softmax_rows/r4096_n1024 on AVX3, three
+// runs within 1 %: 1.18 ms, _breaks 1.24, _lines 1.20; with the output half a page behind, _half 1.19, _half_breaks
+// 1.36, _half_lines 1.21; r4096_n128 0.183, _breaks 0.22 to 0.27.
 //
 // Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants
 // lines where scores and output are more than a fair share of L3: 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each
 // take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines too, into L2, if rows have lengths, where its
-// prefetchers lose their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4
-// loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. Zen
-// 3 wants all there, and what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14,
-// into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long
-// with either, to within 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks,
-// _lines and _lines_l2, at several places in a page.
+// prefetchers lose their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing,
+// SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all
+// full. Zen 3 wants all there, and what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by
+// lines 2.14, into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2
+// takes as long with either, to within 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all,
+// with _breaks, _lines and _lines_l2, at several places in a page.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
   using kernels::SoftmaxPrefetch;

@@ -26,8 +26,8 @@ constexpr std::size_t kWindowBytes = 512 * 1024;
 // what the busiest thread has to do must become less by more than those pieces cost.
 constexpr std::size_t kDecodeItemBytes = 64 * 1024;
 constexpr double kWorthIt = 0.9;
-// Bytes of what lanes keep of the heads of an item between steps: a quarter of a worker's 1 MiB, by arithmetic. 8 heads of
-// 64 lanes of size 128 would be 524 KiB.
+// Bytes of what lanes keep of the heads of an item between steps: a quarter of a worker's 1 MiB, by arithmetic. 8 heads
+// of 64 lanes of size 128 would be 524 KiB.
 constexpr std::size_t kLanesStateBytes = 256 * 1024;
 
 // Into how many ranges of heads decoding cuts each of so many items, so that the busiest thread has less to do.

@@ -26,9 +26,9 @@ constexpr std::size_t kDotTileKeys = kernels::kInnerBlock;
 // fewer, a group is a tile. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128 and _causal: 512 and 512 650 and 336
 // ms, 256 and 256 644 and 332, 256 and 128 or 192 and 192 640 and 329; 8 heads of 512 to 4096 keys within 1 %.
 constexpr std::size_t kPassBytes = 256 * 1024, kDotGroupBytes = 192 * 1024;
-// The same by bfloat16 parts, for CPUs with 2 MiB of L2; groups of more than 768 KiB would leave less of a worker's 1 MiB
-// than the rest wants. Intel Xeon with AMX, passes of 384 KiB and groups of 384, 768 and 1536: 162 and 274, 157 and 267,
-// 146 and 259 ms; passes of 768 KiB 159 and 293, 160 and 282, 154 and 277; of 1536 KiB 178 and 330.
+// The same by bfloat16 parts, for CPUs with 2 MiB of L2; groups of more than 768 KiB would leave less of a worker's 1
+// MiB than the rest wants. Intel Xeon with AMX, passes of 384 KiB and groups of 384, 768 and 1536: 162 and 274, 157 and
+// 267, 146 and 259 ms; passes of 768 KiB 159 and 293, 160 and 282, 154 and 277; of 1536 KiB 178 and 330.
 constexpr std::size_t kPartsPassBytes = 384 * 1024, kPartsGroupBytes = 768 * 1024;
 // Rows of a group that meets all keys in one pass. dot/b1_h12_m512_n512_d64 with 32, 64, 128, 256 and 512 of them: 4.3,
 // 4.1, 4.05, 4.2 and 4.5 ms.

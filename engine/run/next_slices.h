@@ -1,7 +1,7 @@
 // What a worker that pools heads in lanes reads and writes next, in the order of memory: of heads side by side, rows of
-// all of them, some for each head at work, so that lines follow each other and hardware prefetchers go along. Intel Xeon
-// with AMX: query_lanes/q32_n32_d64_l3 1.37 ms, prefetched head after head (_ahead) 1.35, _in_order 1.18. That changes no
-// result.
+// all of them, some for each head at work, so that lines follow each other and hardware prefetchers go along. Intel
+// Xeon with AMX: query_lanes/q32_n32_d64_l3 1.37 ms, prefetched head after head (_ahead) 1.35, _in_order 1.18. That
+// changes no result.
 #ifndef ATTEND_RUN_NEXT_SLICES_H_
 #define ATTEND_RUN_NEXT_SLICES_H_
 

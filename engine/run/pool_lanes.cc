@@ -21,7 +21,8 @@ struct HeadState {
   float* step_max;
 };
 
-// The queries of one entry that share a key-value head, of some such heads, against all their keys or one chunk of them.
+// The queries of one entry that share a key-value head, of some such heads, against all their keys or one chunk of
+// them.
 class Lanes {
  public:
   Lanes(const PoolJob& job, const HeadsItem& item, const PoolJob::KeyRange& keys, std::byte* worker)

@@ -322,8 +322,8 @@ class HeadGroup {
     }
   }
 
-  // Whole rows. What the softmax prefetches (SoftmaxPrefetch) made no difference on Zen 4, dot/*_weights: the scores are
-  // cached.
+  // Whole rows. What the softmax prefetches (SoftmaxPrefetch) made no difference on Zen 4, dot/*_weights: the scores
+  // are cached.
   void pool_materialised(const Tile& tile) {
     prefetch_next(tile);
     for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
@@ -363,8 +363,8 @@ class HeadGroup {
     kernels_.softmax_tile.total_sums(row_sums_, tile.rows, row_totals_);
   }
 
-  // Whole rows of scores become weights, there or elsewhere; row_totals_ are 1 then, or 0 where all scores are -inf: such
-  // a row is 0, whatever 0 times its values is.
+  // Whole rows of scores become weights, there or elsewhere; row_totals_ are 1 then, or 0 where all scores are -inf:
+  // such a row is 0, whatever 0 times its values is.
   void weigh(const Tile& tile, float* weights, std::ptrdiff_t stride) {
     const bool in_place = weights == scores_;
     kernels_.masked_softmax.rows({.input = scores_,

@@ -24,8 +24,8 @@ class TileScores {
   TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
              std::uint64_t* tier_counts, NextRows& next_rows);
 
-  // A group of queries of query head h is scored next, from query m on; lens: how many of the head's keys each sees. Dot
-  // product: they are scaled and packed. Additive: they are used where they lie; the factored score wants their
+  // A group of queries of query head h is scored next, from query m on; lens: how many of the head's keys each sees.
+  // Dot product: they are scaled and packed. Additive: they are used where they lie; the factored score wants their
   // exponentials.
   void take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens);
 

@@ -1,9 +1,9 @@
 // Intel's tiles (AMX): eight registers of 16 rows of 64 bytes, and an instruction that multiplies two of them, by the
-// names of the instructions. And the same in memory for every target, so that what is written for tiles can be tested on
-// any CPU.
+// names of the instructions. And the same in memory for every target, so that what is written for tiles can be tested
+// on any CPU.
 //
-// A tile of A holds 16 rows of 32 bfloat16 numbers. A tile of B holds 32 terms of 16 columns, two terms to a row: column
-// n's terms 2 j and 2 j + 1 are the numbers 2 n and 2 n + 1 of row j. A tile of C holds 16 x 16 floats.
+// A tile of A holds 16 rows of 32 bfloat16 numbers. A tile of B holds 32 terms of 16 columns, two terms to a row:
+// column n's terms 2 j and 2 j + 1 are the numbers 2 n and 2 n + 1 of row j. A tile of C holds 16 x 16 floats.
 //
 // In assembly, since Highway has no such instructions and g++ and clang want each function to be marked for its
 // intrinsics: compilers know no tile registers of their own to disturb, and a kernel that uses them configures them

@@ -94,8 +94,8 @@ HWY_INLINE V MaxKeepNaN(D /*d*/, V v, V low) {
 #endif
 }
 
-// 2^x for softmax, which can do with 3 ULP (2e-7 of the value): degree 5 instead of Exp's 6, or 2 or 3 and a lookup, and
-// no ln 2 to take off. tools/fit_exp.py --base 2, with --roots 32 for AVX-512, with --roots 8 --degree 3 for AVX2.
+// 2^x for softmax, which can do with 3 ULP (2e-7 of the value): degree 5 instead of Exp's 6, or 2 or 3 and a lookup,
+// and no ln 2 to take off. tools/fit_exp.py --base 2, with --roots 32 for AVX-512, with --roots 8 --degree 3 for AVX2.
 #if ATTEND_EXP2_IS_LOOKED_UP
 // 2^(j / 2^kRootBits), less what the bits of j are where the whole part is to be: n and j are added in one go.
 #if HWY_TARGET <= HWY_AVX3
@@ -183,8 +183,8 @@ HWY_INLINE V Exp2Above(D /*d*/, V s, V offset, V lowest) {
 // 1.5 * 2^23 rounds what is added to it to a whole number, and leaves it in the low bits; 126 as in ExpInRange.
 static constexpr float kExponentMagic = 0x1.8p23f + 126.0f;
 
-// 2^x for x <= 127. NaN gives NaN, whole numbers give exactly their powers; 0 below -126 with AVX-512 and AVX2, and from
-// -125.5 downwards elsewhere, so that no subnormal number comes out.
+// 2^x for x <= 127. NaN gives NaN, whole numbers give exactly their powers; 0 below -126 with AVX-512 and AVX2, and
+// from -125.5 downwards elsewhere, so that no subnormal number comes out.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
 #if ATTEND_EXP2_IS_LOOKED_UP

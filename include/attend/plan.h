@@ -208,8 +208,8 @@ class Plan {
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + S) of the exact result for
   //     the queries and keys as projected; f32 throughout, sums over keys in blocks. S is the largest |score|; of dot
   //     products the largest sum_i |scale q_i k_i|, which is more where terms cancel. Twelve times that where all terms
-  //     of a sum are alike and so are their roundings: constant vectors, equal weights on equal values. What projections
-  //     and an additive score add, each layer says (attend/layers.h).
+  //     of a sum are alike and so are their roundings: constant vectors, equal weights on equal values. What
+  //     projections and an additive score add, each layer says (attend/layers.h).
   //   Thread-safety: many runs of one plan may go on at once, each with its own workspace. Starts no threads, locks and
   //     allocates nothing itself. The executor may, and oneDNN, which projections by weights of up to 768 KiB may go
   //     through (explain() says so), allocates a little in every call; more than that once where more such calls are in

@@ -1,6 +1,6 @@
 // Scores by pairs of terms: against double for every count of rows, keys and terms around the kernel's tiles, as exact
-// as the tile product on numbers of every kind that goes this way, its bits for all others, the same bits whichever rows
-// come together and whatever is hidden from a row, and nothing touched beyond rows and panels.
+// as the tile product on numbers of every kind that goes this way, its bits for all others, the same bits whichever
+// rows come together and whatever is hidden from a row, and nothing touched beyond rows and panels.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

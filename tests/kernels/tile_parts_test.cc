@@ -1,6 +1,6 @@
-// Scores and pooling by bfloat16 parts: against double for every count of rows, keys and terms around the tiles, as exact
-// as the tile product on numbers of every kind, plainly where numbers have no parts, the same bits whichever rows come
-// together and whatever is hidden from a row, and nothing touched beyond rows, panels and whole tiles of results.
+// Scores and pooling by bfloat16 parts: against double for every count of rows, keys and terms around the tiles, as
+// exact as the tile product on numbers of every kind, plainly where numbers have no parts, the same bits whichever rows
+// come together and whatever is hidden from a row, and nothing touched beyond rows, panels and whole tiles of results.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Scores and pooling by pairs of terms and by bfloat16 parts, on every target and CPU (Pairs::kAlways, Parts::kAlways):
-// the contract holds as without, for every layer, mask and way to run. Queries, keys and values of normal numbers, 16 to a
-// head, go either way wherever there are tiles; what goes which way: tests/kernels/tile_pairs_test.cc,
+// the contract holds as without, for every layer, mask and way to run. Queries, keys and values of normal numbers, 16
+// to a head, go either way wherever there are tiles; what goes which way: tests/kernels/tile_pairs_test.cc,
 // value_pairs_test.cc, tile_parts_test.cc.
 #include <algorithm>
 #include <cstdint>

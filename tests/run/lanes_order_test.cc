@@ -1,6 +1,6 @@
 // Lanes take the heads of an item one after the other, or step by step of keys, as memory lies: the same bits for any
-// order, any number of heads an item, and whether they prefetch. What plans choose depends on the CPU, so that these plans
-// are made by hand. Truth: tests/layers/, of which any order has the bits.
+// order, any number of heads an item, and whether they prefetch. What plans choose depends on the CPU, so that these
+// plans are made by hand. Truth: tests/layers/, of which any order has the bits.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// Which rows a worker is said to want next, in the order of memory. Prefetching changes no result, so nothing else would
-// notice wrong ones.
+// Which rows a worker is said to want next, in the order of memory. Prefetching changes no result, so nothing else
+// would notice wrong ones.
 #include <cstddef>
 #include <span>
 

@@ -15,8 +15,8 @@ inline constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_f
 inline constexpr bool kIsSanitized = false;
 #endif
 
-// Whether a target's tiles are in memory and sanitized, where a layer's tests would take minutes. The kernels' own do not:
-// tests/kernels/tile_parts_test.cc, linear_parts_test.cc.
+// Whether a target's tiles are in memory and sanitized, where a layer's tests would take minutes. The kernels' own do
+// not: tests/kernels/tile_parts_test.cc, linear_parts_test.cc.
 inline bool parts_take_long(const Target& target) {
   return kIsSanitized && !kernels::kernel_set(target.id()).tile_parts.has_tiles;
 }
