@@ -119,6 +119,79 @@ constexpr std::size_t MostMissingRows() {
   return kRows > 2 ? 1 : 0;
 }
 
+// Terms 0 to count - 1 of a step of rows, each by term(), and what is prefetched meanwhile. term() moves a and b on.
+//
+// Rows of several heads are too far apart for the hardware to follow, so that lines are fetched here, into L1, and
+// only those that come next: rows some power of two apart share few sets and would not stay. Of keys, one line of
+// every row while the line before is at work; of values, those of kValuesAhead keys further down. Losers, times
+// relative to this with 16 queries, 1024 keys, 512 apart, rows 16 bytes off a line (as malloc has them,
+// dot/b4_h8_m16_n1024_d64 from L3, AVX3): lines of the next rows into L2 instead, 1.17; the rows of the next step
+// into L2 as well, a line per multiplication, 1.07, which is what p.ahead does where they come from memory; copying
+// rows side by side, in bulk or while sums run, 1.1 to 1.35 (with 16 registers it wins: kKeepsValues). Several lines
+// of p.ahead a term, or as many while values are at work, delay what is wanted first: 1.05 to 1.2 on Cascade Lake.
+//
+// But 16 keys and values of equal sizes have two lines a term, and at one a term values come unasked. EPYC (Zen 4),
+// AVX3: query_lanes/q16_n1024_d64_l3_ahead 1.79 ms, by two (_by2) 1.53; dot/b4_h8_m16_n1024_d64 1.69 and 1.55. Steps
+// of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
+template <bool kAhead, std::size_t kRows, class Term>
+HWY_INLINE void KeyTerms(const LaneProduct& p, std::size_t count, const float* const& a, const float* b,
+                         const Term& term) {
+  PrefetchLines lines(p.ahead, b);
+  const float* next_rows = a + static_cast<std::ptrdiff_t>(kRows) * p.a_stride + 15;
+  for (std::size_t k = 0; k < count;) {
+    const float* line = k + 16 < count ? a + 31 : next_rows;
+    for (const std::size_t end = std::min(count, k + 16); k < end; ++k) {
+      if constexpr (kAhead) lines.fetch();
+      if constexpr (kAhead && kRows > 12) {
+        if (p.two_lines) lines.fetch();
+      }
+      hwy::Prefetch(line);
+      line += p.a_stride;
+      term();
+    }
+  }
+  if constexpr (kAhead) lines.stop();
+}
+
+// The same of values, which lie `stride` apart.
+template <bool kAhead, std::size_t kVectors, class Term>
+HWY_INLINE void ValueTerms(const LaneProduct& p, std::size_t count, const float* HWY_RESTRICT const& b,
+                           std::ptrdiff_t stride, std::size_t lanes, const Term& term) {
+  std::size_t k = 0;
+  // A loop of its own: with the distance in a register, SSE4 lost 7 % (query_lanes/q16_n512_d128).
+  if (stride % kSetsRepeat == 0) {
+    for (; k < count; ++k) {
+      for (std::size_t v = 0; v < kVectors; ++v) hwy::Prefetch(b + stride + v * lanes);
+      term();
+    }
+  }
+  PrefetchLines lines(p.ahead, b);
+  for (; k < count; ++k) {
+    for (std::size_t v = 0; v < kVectors; ++v) hwy::Prefetch(b + kValuesAhead * stride + v * lanes);
+    if constexpr (kAhead) lines.fetch();
+    term();
+  }
+  if constexpr (kAhead) lines.stop();
+}
+
+// And of values that are kept meanwhile.
+template <class Term>
+HWY_INLINE void KeepingTerms(const LaneProduct& p, std::size_t count, const float* HWY_RESTRICT const& b,
+                             std::ptrdiff_t stride, const Term& term) {
+  std::size_t k = 0;
+  if (!p.ahead.empty()) {
+    for (; k < count; ++k) {
+      hwy::Prefetch(b + kKeptValuesAhead * stride);
+      __builtin_prefetch(b + kKeptColumnsAhead, 0, 2);
+      term();
+    }
+  }
+  for (; k < count; ++k) {
+    hwy::Prefetch(b + kKeptValuesAhead * stride);
+    term();
+  }
+}
+
 // The sums of rows [row, row + kRows) and kVectors vectors of columns over a block of terms. Sums of a block begin at
 // zero and run in the order of k whatever kRows and kVectors are. kTail: the last vector has `left` columns.
 template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, Kept kKept, class D>
@@ -204,68 +277,18 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
       if (inner == 0 && terms.add && !terms.last) return;
     }
   }
-  std::size_t k = 0;
-  // Rows of several heads are too far apart for the hardware to follow, so that lines are fetched here, into L1, and
-  // only those that come next: rows some power of two apart share few sets and would not stay. Of keys, one line of
-  // every row while the line before is at work; of values, those of kValuesAhead keys further down. Losers, times
-  // relative to this with 16 queries, 1024 keys, 512 apart, rows 16 bytes off a line (as malloc has them,
-  // dot/b4_h8_m16_n1024_d64 from L3, AVX3): lines of the next rows into L2 instead, 1.17; the rows of the next step
-  // into L2 as well, a line per multiplication, 1.07, which is what p.ahead does where they come from memory; copying
-  // rows side by side, in bulk or while sums run, 1.1 to 1.35 (with 16 registers it wins: kKeepsValues). Several lines
-  // of p.ahead a term, or as many while values are at work, delay what is wanted first: 1.05 to 1.2 on Cascade Lake.
-  //
-  // But 16 keys and values of equal sizes have two lines a term, and at one a term values come unasked. EPYC (Zen 4),
-  // AVX3: query_lanes/q16_n1024_d64_l3_ahead 1.79 ms, by two (_by2) 1.53; dot/b4_h8_m16_n1024_d64 1.69 and 1.55. Steps
-  // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
   if constexpr (kKept == Kept::kBefore) {
-    for (; k < common; ++k) step();
+    for (std::size_t k = 0; k < common; ++k) step();
   } else if constexpr (kKept == Kept::kNow) {
-    if (!p.ahead.empty()) {
-      for (; k < common; ++k) {
-        hwy::Prefetch(b + kKeptValuesAhead * b_stride);
-        __builtin_prefetch(b + kKeptColumnsAhead, 0, 2);
-        step();
-      }
-    }
-    for (; k < common; ++k) {
-      hwy::Prefetch(b + kKeptValuesAhead * b_stride);
-      step();
-    }
+    KeepingTerms(p, common, b, b_stride, step);
   } else if constexpr (kValues) {
-    // A loop of its own: with the distance in a register, SSE4 lost 7 % (query_lanes/q16_n512_d128).
-    if (b_stride % kSetsRepeat == 0) {
-      for (; k < common; ++k) {
-        for (std::size_t v = 0; v < kVectors; ++v) hwy::Prefetch(b + b_stride + v * lanes);
-        step();
-      }
-    }
-    PrefetchLines lines(p.ahead, b);
-    for (; k < common; ++k) {
-      for (std::size_t v = 0; v < kVectors; ++v) hwy::Prefetch(b + kValuesAhead * b_stride + v * lanes);
-      if constexpr (kAhead) lines.fetch();
-      step();
-    }
-    if constexpr (kAhead) lines.stop();
+    ValueTerms<kAhead, kVectors>(p, common, b, b_stride, lanes, step);
   } else {
-    PrefetchLines lines(p.ahead, b);
-    const float* next_rows = a0 + static_cast<std::ptrdiff_t>(kRows) * stride + 15;
-    while (k < common) {
-      const float* line = k + 16 < common ? a0 + 31 : next_rows;
-      for (const std::size_t end = std::min(common, k + 16); k < end; ++k) {
-        if constexpr (kAhead) lines.fetch();
-        if constexpr (kAhead && kRows > 12) {
-          if (p.two_lines) lines.fetch();
-        }
-        hwy::Prefetch(line);
-        line += stride;
-        step();
-      }
-    }
-    if constexpr (kAhead) lines.stop();
+    KeyTerms<kAhead, kRows>(p, common, a0, b, step);
   }
   if constexpr (kValues && kKept == Kept::kNot) {
     const hn::RebindToSigned<D> di;
-    for (; k < inner; ++k) {
+    for (std::size_t k = common; k < inner; ++k) {
       // p is 0 where the lane does not see the value, but 0 * inf and 0 * NaN are NaN.
       const hn::Vec<decltype(di)> at = hn::Set(di, static_cast<std::int32_t>(first + k));
       const auto seen = [&](std::size_t i)
