@@ -31,9 +31,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
 // Rows of a later call are prefetched while those of this one are at work: the order of calls is the caller's, and
-// memory needs the time of 16 rows or more. The way before, 4 to 8 rows further down the same head, was in time only
-// within a call, and beyond it prefetched what other heads' rows come before where these lie side by side. 33.5 MB, 4
-// rows, size 128, 16 keys a call, EPYC (Zen 4, 32 MB of L3), ms before and by the next call's rows, into L2:
+// memory needs the time of 16 rows or more. Rows 4 to 8 further down the same head were in time only within a call;
+// behind its last ones, where heads lie side by side, the next calls are of other heads. 33.5 MB, 4 rows, size 128, 16
+// keys a call, EPYC (Zen 4, 32 MB of L3), ms by rows further down and by the next call's rows, into L2:
 //                       AVX3          AVX2          SSE4
 //     (B, N, H * D)   1.89  1.38    2.49  1.56    3.68  2.77
 //     (B, H, N, D)    2.33  1.31    2.20  1.37    3.30  2.47
