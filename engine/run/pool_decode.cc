@@ -15,8 +15,8 @@ namespace {
 
 // Keys of one head at a time. Where a row holds all heads, rows of 4 KiB lie in pages of their own: those of two
 // blocks, at work and prefetched, should be fewer than the 64 that L1's TLBs know.
-// few_rows/decode_bnhd_r4_n4096_d128_block8, 16, 32 and 64 took 2.6, 2.4, 2.8 and 4.6 ms from memory on Cascade Lake
-// (before blocks were prefetched), and 1.7, 1.4, 1.7 and 1.2 on Zen 4 (by one block).
+// few_rows/decode_bnhd_r4_n4096_d128_block4, 8, 16, 32 and 64: 1.35, 1.35, 1.33, 1.34 and 1.43 ms from L3 on an Intel
+// Xeon with AMX.
 constexpr std::size_t kBlockKeys = 16;
 // Half of it where heads lie side by side, their rows are a multiple of kernels::kSetsRepeat apart and prefetched into
 // L1: rows of 16 keys push each other out of the sets they share. EPYC (Zen 5), 12 ways, us on AVX3 of
