@@ -183,6 +183,7 @@ class BilinearAttention : public Attention {
 //   bounds the rounding by max|score| however far from 0 the data lies. Keys near a query keep their accuracy beside
 //   keys whose |score| is many times theirs unless the key at the origin is one of those. A key farther than 2^64 from
 //   it counts as infinitely far.
+//   Shapes: as DotAttention.
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
 //   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite, or not when multiplied
 //     by log2(e). Planning: as DotAttention.
