@@ -49,7 +49,7 @@ const char* text_of(kernels::PrefetchInto into) {
 // prefetching twice its part: dot/b4_h8_m16_n1024_d64 took 1.3 times as long by it on AVX2, 1.1 on SSE4 of Cascade
 // Lake. On Zen 4, where values are then kept as well, 1.58 instead of 2.82 and 4.69 instead of 5.72 ms;
 // dot/b64_h8_m32_n32_d64 1.87 instead of 2.72 and 5.11 instead of 6.22. On Zen 3, AVX2, query_lanes/q16_n1024_d64_l3
-// 3.97, _ahead 3.42 ms; q32_n32_d64_l3 3.72, _ahead 3.42. Two lines: LaneRows in kernels/lane_product-inl.h. Zen 5 is
+// 3.97, _ahead 3.42 ms; q32_n32_d64_l3 3.72, _ahead 3.42. Two lines: KeyTerms in kernels/lane_terms-inl.h. Zen 5 is
 // not measured with either.
 //
 // In the order of memory (run/next_slices.h), all heads of an entry step by step, and a line a term of both products,
@@ -116,7 +116,7 @@ kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedS
 }
 
 std::string text_of(const LanesPrefetch& prefetch, std::size_t most_bytes) {
-  // Some of the rows at work are prefetched anyway, close before their turn (kernels/lane_product-inl.h).
+  // Some of the rows at work are prefetched anyway, close before their turn (kernels/lane_terms-inl.h).
   const std::string none = "the next step's rows are not prefetched: ";
   if (!prefetch.prefetches) return none + "it would cost more than it brings";
   if (!prefetch.prefetches_in_run_over(most_bytes)) {
