@@ -142,7 +142,7 @@ if [[ $quick == yes ]]; then
   contest='(linear/r(16|256)_i768_o768|dot_materialised/b1_h12_m512_n512_d64|additive_eager/b1_m128_n512_u256)'
   map='^planner_map/.*_m(1|4|16|64|256)_n(16|256|4096)_'
 else
-  kernels='^(machine|pack_keys|pack_values|pack_queries|tile_product|tile_pairs|value_pairs|tile_parts|dot_tile|softmax_tile_step|query_lanes|few_rows'
+  kernels='^(machine|pack_keys|pack_values|pack_queries|pack_lanes|tile_product|tile_pairs|value_pairs|tile_parts|dot_tile|softmax_tile_step|query_lanes|few_rows'
   kernels+='|masked_softmax_rows|additive_score|additive_hwy_tanh)/|^linear/.*/[A-Z]'  # linear/*/oneDNN: below
   # Not *_threads2, whose names go on; not 2048 x 2048 by one lane at a time, which takes minutes.
   dot='^(masked_softmax|dot_naive|overhead)/|^multi_head/[a-z0-9_]*/[^/]*$|^dot/[^/]*(n512|n32|n1024|n4096)_[^/]*/[^/]*$'

@@ -9,6 +9,7 @@
 // in the same set of L1. `_off4`: keys and values begin 4 numbers off a line, as malloc has them. `_kept`, `_unkept`:
 // values are kept side by side for later queries, or not, with 16 registers; else they are where they are near or
 // prefetched.
+// pack_lanes/*: queries into lanes, which query_lanes begins with, alone. GB: bytes read and written, per second.
 #include "engine/kernels/query_lanes.h"
 
 #include <algorithm>
@@ -167,9 +168,42 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
   count_intensity(state, flops, floats * sizeof(float));
 }
 
+struct PackLanesCase {
+  const char* name;
+  std::size_t heads, queries, size;
+};
+// One head's, evenly spaced; of heads that fill vectors together; sizes that fill nothing.
+constexpr PackLanesCase kPackLanesCases[] = {
+    {"q32_d64", 1, 32, 64}, {"q16_d64", 1, 16, 64}, {"h4_q4_d64", 4, 4, 64}, {"q37_d61", 1, 37, 61}};
+
+void pack_lanes(benchmark::State& state, const Target& target, const PackLanesCase& c) {
+  constexpr std::size_t kRow = 512;
+  const kernels::QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
+  const std::size_t L = (c.heads * c.queries + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+  const AlignedFloats queries(c.queries * kRow, 1), packed(c.size * L);
+  for (auto _ : state) {
+    kernels.pack({.queries = queries.data(),
+                  .head_stride = static_cast<std::ptrdiff_t>(c.size),
+                  .row_stride = static_cast<std::ptrdiff_t>(kRow),
+                  .num_heads = c.heads,
+                  .num_queries = c.queries,
+                  .size = c.size,
+                  .scale = 0.18f,
+                  .packed = packed.data()});
+    benchmark::ClobberMemory();
+  }
+  state.counters["GB"] = per_second(2.0 * sizeof(float) * static_cast<double>(c.heads * c.queries * c.size) * 1e-9);
+}
+
 }  // namespace
 
 void register_query_lanes_benchmarks() {
+  for (const PackLanesCase& c : kPackLanesCases) {
+    for (const Target& target : Target::available()) {
+      register_case(std::string("pack_lanes/") + c.name, target.name(),
+                    [target, &c](benchmark::State& state) { pack_lanes(state, target, c); });
+    }
+  }
   for (const LanesCase& c : kLanesCases) {
     for (const Target& target : Target::available()) {
       register_case(std::string("query_lanes/") + c.name, target.name(),
