@@ -54,9 +54,9 @@ Matrix project_visible(const Problem& problem, TensorView<const float> rows, Ten
 }
 
 // scale * a dot product of so many terms, and the largest sum of |scale * term| of all that were taken.
-class Products {
+class DotProducts {
  public:
-  Products(double scale, std::int64_t size) : scale_(scale), size_(size) {}
+  DotProducts(double scale, std::int64_t size) : scale_(scale), size_(size) {}
 
   template <class Term>
   double of(const Term& term) {
@@ -100,7 +100,7 @@ Result dot(const DotOptions& options, const Inputs& inputs, const Mask& mask) {
   const Problem problem(inputs, mask);
   const std::int64_t size = problem.queries.size(-1);
   const double scale = options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(size));
-  Products products(scale, size);
+  DotProducts products(scale, size);
   const auto score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
     const std::int64_t g = kv_head(problem, h);
     return products.of(
@@ -119,7 +119,7 @@ Result bilinear(const BilinearParameters& parameters, const BilinearOptions& opt
   const TensorView<const float> transposed(W.data(), {W.size(1), W.size(0)}, {W.stride(1), W.stride(0)});
   const Matrix keys = project_visible(problem, problem.keys, W, {});  // W k
   const Matrix queries = project_queries(problem, transposed, {});    // W^T q, the same score by other terms
-  Products with_keys(options.scale, keys.columns), with_queries(options.scale, queries.columns);
+  DotProducts with_keys(options.scale, keys.columns), with_queries(options.scale, queries.columns);
   const auto score = [&](std::int64_t b, std::int64_t, std::int64_t m, std::int64_t n) {
     with_queries.of([&](std::int64_t d) { return queries.at(b, m, d) * element(problem.keys, b, 0, n, d); });
     return with_keys.of([&](std::int64_t d) { return element(problem.queries, b, 0, m, d) * keys.at(b, n, d); });
@@ -161,7 +161,7 @@ Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& pa
   const double scale =
       options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(head_dim));
 
-  Products products(scale, head_dim);
+  DotProducts products(scale, head_dim);
   const auto dot_score = [&](std::int64_t b, std::int64_t h, std::int64_t m, std::int64_t n) {
     const std::int64_t g = kv_head(h, heads, kv_heads);
     return products.of(
