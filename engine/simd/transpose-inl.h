@@ -83,10 +83,11 @@ HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& rows, size_t row) {
     return hn::Combine(d, GatherBlocks(half, rows, row + kLanes / 2), GatherBlocks(half, rows, row));
   }
 }
-#if HWY_TARGET <= HWY_AVX3
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 // Masked loads that broadcast: insertions into a vector's upper half would be shuffles.
 template <class D>
 HWY_INLINE hn::Vec<D> GatherBlocks(D d, const WholeRows<D>& rows, size_t row) {
+  static_assert(WholeRows<D>::kNumBases == 4);
   hn::Vec<D> blocks = hn::LoadDup128(d, rows.at(row + 12));
   blocks = hn::IfThenElse(hn::FirstN(d, 12), hn::LoadDup128(d, rows.at(row + 8)), blocks);
   blocks = hn::IfThenElse(hn::FirstN(d, 8), hn::LoadDup128(d, rows.at(row + 4)), blocks);
