@@ -75,7 +75,7 @@ struct LanesArgs {             // one step over some keys
   // With 16 registers: values are kept side by side while the first queries meet them, for the others. Not wanted where
   // they are far (Cpu::least_far_bytes) and nothing is prefetched. No result changes.
   bool keep_values = true;
-  // The last step: the results go where they belong, and need not pass through the accumulators.
+  // The last step: the results go where they belong, of one head at once, so that accumulators hold anything then.
   const LeaveLanesArgs* leave = nullptr;
   float* factors = nullptr;  // for that: aligned scratch, a number per lane
 };
