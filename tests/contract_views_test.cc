@@ -277,6 +277,33 @@ TEST_CASE("contract 11: plans and layers that were moved from are what they were
   CHECK(dot.plan({.query_size = 4}).path() == moved.plan({.query_size = 4}).path());
 }
 
+TEST_CASE("contract 10: a workspace or prepared keys that were moved from are refused") {
+  const LayerCase c({.layer = Layer::kDot, .lens = Lens::kNone});
+  const Plan plan = c.attention.plan(c.shape);
+  Workspace workspace(plan);
+  PreparedKeys prepared(plan);
+  plan.prepare({.keys = c.inputs().keys, .values = c.inputs().values}, prepared, workspace);
+  CHECK(prepared.len(0) == c.shape.num_keys);
+  for (const std::int64_t beyond : {std::int64_t{-1}, c.shape.batch, c.shape.batch + 1}) {
+    CHECK(prepared.len(beyond) == 0);
+  }
+  std::vector<float> output = sentinels(output_sizes(plan, c.inputs()));
+  const std::vector<float> before = output;
+  const Outputs out{.output = TensorView<float>(output.data(), output_sizes(plan, c.inputs())),
+                    .attention_weights = {}};
+  Workspace moved_to(std::move(workspace));
+  CHECK(workspace.size() == 0);
+  CHECK(missing_parts(error_message([&] { plan.run(c.inputs(), out, workspace); }), {"workspace has 0 bytes"}) == "");
+  const PreparedKeys moved_keys(std::move(prepared));
+  CHECK(prepared.batch() == 0);
+  CHECK(prepared.len(0) == 0);
+  const Inputs on_nothing{.queries = c.inputs().queries, .prepared = &prepared};
+  CHECK(missing_parts(error_message([&] { plan.run(on_nothing, out, moved_to); }), {"prepared"}) == "");
+  CHECK(same_bits(output, before));
+  plan.run({.queries = c.inputs().queries, .prepared = &moved_keys}, out, moved_to);
+  CHECK(same_bits(output, run_plan(plan, c.inputs()).output));
+}
+
 TEST_CASE("contract 12: dropout is the identity, and the header says so") {
   std::ifstream file(std::string(ATTEND_SOURCE_DIR) + "/include/attend/layers.h");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -272,6 +272,11 @@ TEST_CASE("parameters: a set of tensors by name") {
                         parameters.insert("self.key.bias", Tensor{{1}, {0}});
                       }),
                       {"self.key.bias"}) == "");
+  // What find gave stays where it is beside tensors that are inserted later; with_prefix copies.
+  const TensorView<const float> found = parameters.find("self.key.bias");
+  for (int i = 0; i < 100; ++i) parameters.insert("another " + std::to_string(i), Tensor{{1}, {0}});
+  CHECK(parameters.find("self.key.bias").data() == found.data());
+  CHECK(parameters.with_prefix("self.").find("key.bias").data() != found.data());
   CHECK(parameters.with_prefix("self.").contains("key.bias"));
   CHECK(!parameters.with_prefix("self.").contains("output.dense.bias"));
   CHECK(missing_parts(error_message([&] { parameters.with_prefix("decoder."); }), {"decoder.", "model.safetensors"}) ==
