@@ -2,12 +2,22 @@
 #include "tools/attend/outputs.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#if defined(__linux__) && __has_include(<linux/seccomp.h>)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -154,6 +164,61 @@ TEST_CASE("outputs: where one cannot be put in place, those before it are what t
     CHECK(dir.names() == Names{"in_the_way", "link", "old", "same"});
   }
 }
+
+#if defined(__linux__) && __has_include(<linux/seccomp.h>)
+// From now on links to files are refused to this process, as some file systems refuse them to all. False where the
+// system has no such filter.
+bool refuse_links() {
+  std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  const auto refuse = [&](unsigned call) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  };
+#ifdef SYS_link
+  refuse(SYS_link);
+#endif
+  refuse(SYS_linkat);
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+TEST_CASE("outputs: where files can have no second name, a copy of the old one is put back") {
+  const TempDir dir;
+  dir.write("old", std::string(100000, 'o'));
+  fs::permissions(dir.path("old"), kPrivate);
+  enum : int { kAsItShould = 0, kWasWritten = 1, kLinked = 2, kNoFilter = 3 };
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!refuse_links()) ::_exit(kNoFilter);
+    std::error_code error;
+    fs::create_hard_link(dir.path("old"), dir.path("same"), error);
+    if (!error) ::_exit(kLinked);
+    OutputFiles files;
+    files.add(dir.path("old"), "replaced");
+    files.add(dir.path("in_the_way"), "never");
+    files.add(dir.path("last"), "never");
+    fs::create_directory(dir.path("in_the_way"));
+    const std::string message = error_in(dir, [&] { files.commit(); });
+    if (!message.starts_with("in_the_way: cannot write: ")) ::_exit(kWasWritten);
+    { OutputFiles gone = std::move(files); }  // and what is beside with it
+    ::_exit(kAsItShould);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNoFilter) {
+    MESSAGE("not tried: this system has no filter of calls");
+    return;
+  }
+  CHECK(WEXITSTATUS(status) == kAsItShould);
+  CHECK(dir.read("old") == std::string(100000, 'o'));
+  CHECK(mode_of(dir.path("old")) == kPrivate);
+  CHECK(dir.names() == Names{"in_the_way", "old"});
+}
+#endif
 
 TEST_CASE("outputs: what cannot be written is not put in place with the others") {
   const TempDir dir;
