@@ -1,5 +1,5 @@
 // The engine's own memory: it begins with a cache line, and where there is much of it, with a huge page of its own,
-// which the system is asked for. Intel Xeon with AMX: prepared keys of 25 MB are read 6 % faster, weights of 1 MiB 5 %
+// which the system is asked for. Intel Xeon with AMX: prepared keys of 25 MB are read 4 % faster, weights of 1 MiB 5 %
 // (additive/b64_m1_n100_u256_prepared, linear/r1024_i768_o768/AVX3_parts).
 #ifndef ATTEND_BASE_MEMORY_H_
 #define ATTEND_BASE_MEMORY_H_

@@ -21,7 +21,7 @@ struct Result {
   double max_abs_score = 0;               // over all valid pairs
   // The same of sum_i |scale q_i k_i|, where scores are products; else of |score|. The S of the bound 2e-7 (4 + S).
   double max_score_terms = 0;
-  double max_abs_value = 0;               // over all values that some row sees (projected ones for multi-head)
+  double max_abs_value = 0;  // over all values that some row sees (projected ones for multi-head)
 };
 
 // What PlanOptions say of the pairs that count, beside the valid lengths.
