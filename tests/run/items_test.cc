@@ -69,4 +69,26 @@ TEST_CASE("items: a worker that draws several goes on with the one it was told")
   CHECK(wrong == 0);
 }
 
+TEST_CASE("items: nobody is told to go on with what another has drawn") {
+  // The second task runs while the first is at its first item, and takes all that is left.
+  class OneWithinTheOther final : public Executor {
+   public:
+    int concurrency() const noexcept override { return 2; }
+    void parallel_for(std::size_t, TaskRef task) override {
+      second = &task;
+      task(0);
+    }
+    const TaskRef* second = nullptr;
+  } executor;
+  constexpr std::size_t kItems = 64;
+  std::size_t done = 0, last_told = 0;
+  detail::run_items(executor, 2, kItems, [&](const detail::Item& item) {
+    ++done;
+    if (item.index == 0) (*executor.second)(1);
+    if (item.worker == 0) last_told = item.next;
+  });
+  CHECK(done == kItems);
+  CHECK(last_told >= kItems);
+}
+
 }  // namespace attend::tests
