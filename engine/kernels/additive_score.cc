@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <limits>
 
@@ -28,6 +29,7 @@ void Direct(const AdditiveScoreArgs& args) { AdditiveScoreDirect(hn::ScalableTag
 void Factored(const FactoredScoreArgs& args) { FactoredScore(hn::ScalableTag<float>(), args); }
 void ExpKeysF32(const ExpKeysArgs& args) { ExpKeys(hn::ScalableTag<float>(), args); }
 void ExpRowsF32(const ExpRowsArgs& args) { ExpRows(hn::ScalableTag<float>(), args); }
+float Largest(const float* key_max, std::size_t n) { return MaxOfKeys(hn::ScalableTag<float>(), key_max, n); }
 
 AdditiveScoreKernels Kernels() {
   AdditiveScoreKernels kernels;
@@ -36,6 +38,7 @@ AdditiveScoreKernels Kernels() {
   kernels.exp_keys = &ExpKeysF32;
   kernels.lanes = hn::Lanes(hn::ScalableTag<float>());
   kernels.exp_rows = &ExpRowsF32;
+  kernels.largest = &Largest;
   return kernels;
 }
 
@@ -131,6 +134,15 @@ float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded) {
   if (largest_group > sum / 4) ranges[0] = -1.0f;
   if (largest_group > sum / 2) ranges[1] = -1.0f;
   return max > 0.0f ? std::scalbn(1.0f, exponent) : 0.0f;
+}
+
+void widen_key_exps(float* exps, std::size_t num_hiddens, std::size_t lanes, std::size_t num_keys,
+                    std::size_t num_more) {
+  const std::size_t keys = num_keys % lanes, width = exps_width(keys, lanes), wide = exps_width(keys + num_more, lanes);
+  if (keys == 0 || width == wide) return;
+  float* vector = exps + (num_keys - keys) * num_hiddens;
+  // From the last unit on, since each moves up over those behind it.
+  for (std::size_t u = num_hiddens; u-- > 0;) std::memmove(vector + u * wide, vector + u * width, keys * sizeof(float));
 }
 
 float widest_range(const float* folded_w_v, std::size_t num_hiddens) {

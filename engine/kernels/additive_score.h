@@ -40,6 +40,15 @@ inline constexpr int kNumScoreTiers = 5;
 // Exp, three operations of eighteen.
 inline constexpr float kExpMax = 43.4f;
 
+// Exponentials of n keys are kept as vectors of keys, one after another: with N the lanes of a vector, U hidden units
+// and v = j / N, that of key j and unit u is at v N U + u w + j % N, where w is N, or of the last vector what this says
+// of the keys that it has. Less is read so where that is not full: of 100 keys with AVX-512 6.25 vectors and not 7.
+constexpr std::size_t exps_width(std::size_t num_keys, std::size_t lanes) {
+  std::size_t width = lanes;
+  while (width > 4 && num_keys <= width / 2) width /= 2;
+  return width;
+}
+
 struct FactoredScoreArgs {
   const float* queries;           // pre-activations a: row m at queries + m * queries_stride, num_hiddens elements
   std::ptrdiff_t queries_stride;  // elements
@@ -48,7 +57,8 @@ struct FactoredScoreArgs {
   const float* query_max;         // num_queries: max_u |a|; from exp_rows
   const float* keys;              // pre-activations b in panels, as AdditiveScoreArgs::keys
   std::size_t keys_panel_stride;  // elements
-  const float* key_exps;          // e^2b as exp_keys leaves them
+  const float* key_exps;          // e^2b as exp_keys leaves them: the keys from a panel's first on,
+  std::size_t num_held;           // so many of them, num_keys or more
   const float* key_max;           // max_u |b| per key, whole panels, aligned; from exp_keys
   const float* w_v;               // num_hiddens elements
   const float* folded_w_v;        // folded_w_v_size(num_hiddens) elements, from fold_w_v
@@ -68,13 +78,11 @@ struct ExpKeysArgs {
   std::ptrdiff_t stride;  // elements
   std::size_t num_keys;
   std::size_t num_hiddens;
-  float*
-      exps;  // e^2b, vectors of keys one after another: with j the key plus `first` and N the lanes of a vector, that
-             // of unit u at exps + j / N * N * num_hiddens + u * N + j % N. Unspecified where |b| is above kExpMax,
-             // NaN where b is
-  std::size_t first;
-  bool last;  // no key follows: what is left of the last one's vector may be overwritten; false: only columns of keys
-  float* key_max;  // max_u |b| of key j at key_max + first + j; NaN is passed over
+  float* exps;          // e^2b of num_all keys, as exps_width has them. Unspecified where |b| is above kExpMax, NaN
+                        // where b is
+  std::size_t first;    // key 0 of these among all
+  std::size_t num_all;  // first + num_keys or more; if no more, what is left of the last vector is written too
+  float* key_max;       // max_u |b| of key j at key_max + first + j; NaN is passed over
 };
 
 struct ExpRowsArgs {
@@ -98,6 +106,8 @@ struct AdditiveScoreKernels {
   void (*factored)(const FactoredScoreArgs&);
   void (*exp_keys)(const ExpKeysArgs&);
   void (*exp_rows)(const ExpRowsArgs&);
+  // max_j key_max[j] over n keys, 0 of none; key_max is aligned.
+  float (*largest)(const float* key_max, std::size_t n);
 };
 
 // Weights as factored reads them. With x = w_v / scale and U = num_hiddens rounded up to a multiple of eight, folded is
@@ -120,6 +130,11 @@ constexpr std::size_t folded_w_v_size(std::size_t num_hiddens) {
   return (num_hiddens + 7) / 8 * 24 + static_cast<std::size_t>(kNumScoreTiers) - 1;
 }
 float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded);
+
+// Where num_more keys will follow num_keys, whose exponentials are there: the vector of the last of these becomes as
+// wide as it will be. What stands in lanes of keys to come is unspecified.
+void widen_key_exps(float* exps, std::size_t num_hiddens, std::size_t lanes, std::size_t num_keys,
+                    std::size_t num_more);
 
 // The largest max|a| + max|b| that some tier other than kRational serves: above it, the sums a + b are needed.
 float widest_range(const float* folded_w_v, std::size_t num_hiddens);

@@ -15,8 +15,8 @@
 //     sum w tanh = K (c d03 d47 - n03 d47 - n47 d03) / (d03 d47)
 //
 // 30 multiplications and additions and a division per eight terms. Lanes run over keys, whose exponentials stand vector
-// by vector, so that of a panel that is not full no more is read than its keys; queries are broadcast. Where products
-// of eight tau have not the range, there are four, two or one to a division.
+// by vector, so that of a panel that is not full no more is read than its keys, or a few more; queries are broadcast.
+// Where products of eight tau have not the range, there are four, two or one to a division.
 //
 // Rounding: near tanh = -1, n / d is twice as large as what it adds up to, and so are its roundings. Equal terms would
 // repeat them in every group, but K differs from group to group: wrong by at most 3.1e-7 sum|w| then with 32 units and
@@ -73,21 +73,33 @@ static constexpr size_t kSumsOfTwo = 8, kSumsOfFour = 12, kSumOfEight = 14, kFac
 
 constexpr size_t RoundUpTo8(size_t n) { return (n + 7) / 8 * 8; }
 
-// A group of eight hidden units of one query and one vector of keys.
+// A group of eight hidden units of one query and one vector of keys. kNarrow: a vector that is kept narrow, 0 in lanes
+// beyond.
+template <bool kNarrow>
 struct Group {
   const float* HWY_RESTRICT query_exps;  // alpha e^2a
   const float* HWY_RESTRICT key_exps;    // e^2b, a vector for each unit
   const float* HWY_RESTRICT alphas;
   const float* HWY_RESTRICT constants;
+  size_t narrow;  // its width
+
+  template <class D>
+  HWY_INLINE size_t width(D d) const {
+    return kNarrow ? narrow : hn::Lanes(d);
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> key_exp(D d, size_t u) const {
+    if constexpr (kNarrow) return simd::LoadTail(d, key_exps + u * narrow, narrow);
+    return hn::Load(d, key_exps + u * hn::Lanes(d));
+  }
 };
 
 // sum 1/tau of kTerms units from unit u of the group on, as numerator / denominator.
-template <size_t kTerms, class D, class V = hn::Vec<D>>
-HWY_INLINE void Fraction(D d, const Group& group, size_t u, V& numerator, V& denominator) {
+template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void Fraction(D d, const G& group, size_t u, V& numerator, V& denominator) {
   static_assert(kTerms == 1 || kTerms == 2 || kTerms == 4);
   if constexpr (kTerms == 1) {
-    const V key_exp = hn::Load(d, group.key_exps + u * hn::Lanes(d));
-    denominator = hn::MulAdd(hn::Set(d, group.query_exps[u]), key_exp, hn::Set(d, group.alphas[u]));
+    denominator = hn::MulAdd(hn::Set(d, group.query_exps[u]), group.key_exp(d, u), hn::Set(d, group.alphas[u]));
     numerator = hn::Set(d, 1.0f);
   } else {
     V n0, d0, n1, d1;
@@ -100,8 +112,8 @@ HWY_INLINE void Fraction(D d, const Group& group, size_t u, V& numerator, V& den
 
 // sum += w tanh(a + b) of kTerms units from unit u of the group on, by one division. c d comes before the second
 // product, because it cancels the first to within what is small, or exactly, where tanh is near -1.
-template <size_t kTerms, class D, class V = hn::Vec<D>>
-HWY_INLINE void AddTerms(D d, const Group& group, size_t u, V& sum) {
+template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void AddTerms(D d, const G& group, size_t u, V& sum) {
   constexpr size_t kFirst = kTerms == 8 ? kSumOfEight : kTerms == 4 ? kSumsOfFour : kTerms == 2 ? kSumsOfTwo : 0;
   const V c = hn::Set(d, group.constants[kFirst + u / kTerms]);
   V numerator, denominator;
@@ -123,8 +135,8 @@ HWY_INLINE void AddTerms(D d, const Group& group, size_t u, V& sum) {
 }
 
 // sum += the first count <= 8 terms, kTerms at a time; what is left in halves.
-template <size_t kTerms, class D, class V = hn::Vec<D>>
-HWY_INLINE void AddGroup(D d, const Group& group, size_t count, V& sum) {
+template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void AddGroup(D d, const G& group, size_t count, V& sum) {
   size_t u = 0;
   for (; u + kTerms <= count; u += kTerms) AddTerms<kTerms>(d, group, u, sum);
   if constexpr (kTerms > 4) {
@@ -141,11 +153,11 @@ HWY_INLINE void AddGroup(D d, const Group& group, size_t count, V& sum) {
 }
 
 // The same for kRows queries and kVectors vectors of keys, sums of the first query first.
-template <size_t kTerms, size_t kRows, size_t kVectors, class D, class V = hn::Vec<D>>
-HWY_INLINE void AddGroups(D d, const Group& group, std::ptrdiff_t query_exps_stride, size_t key_exps_stride,
-                          size_t count, V& s0, V& s1, V& s2, V& s3) {
+template <size_t kTerms, size_t kRows, size_t kVectors, class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void AddGroups(D d, const G& group, std::ptrdiff_t query_exps_stride, size_t key_exps_stride, size_t count,
+                          V& s0, V& s1, V& s2, V& s3) {
   const auto part = [&](size_t i) HWY_ATTR {
-    Group one = group;
+    G one = group;
     one.query_exps += static_cast<std::ptrdiff_t>(i / kVectors) * query_exps_stride;
     one.key_exps += i % kVectors * key_exps_stride;
     return one;
@@ -165,19 +177,20 @@ HWY_INLINE void AddBlock(D /*d*/, V s, V& sum, V& carry) {
   sum = next;
 }
 
-// Scores of queries m to m + kRows - 1 and kVectors vectors of a panel from `lane` on. The same operations in the same
-// order for each, whatever kRows and kVectors are.
-template <size_t kTerms, size_t kRows, size_t kVectors, class D>
-HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, size_t panel, size_t lane) {
+// Scores of queries m to m + kRows - 1 and kVectors vectors of a panel from `lane` on, kNarrow: one, of that width. The
+// same operations in the same order for each, whatever kRows and kVectors are.
+template <size_t kTerms, size_t kRows, size_t kVectors, bool kNarrow, class D>
+HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, size_t panel, size_t lane, size_t narrow) {
   using V = hn::Vec<D>;
-  static_assert(kRows * kVectors <= 4);
+  static_assert(kRows * kVectors <= 4 && (kVectors == 1 || !kNarrow));
   const V zero = hn::Zero(d);
   V sum0 = zero, sum1 = zero, sum2 = zero, sum3 = zero;
   V carry0 = zero, carry1 = zero, carry2 = zero, carry3 = zero;
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m), stride = args.query_exps_stride;
   const size_t vector = hn::Lanes(d) * args.num_hiddens;  // of keys
-  Group group{args.query_exps + row * stride, args.key_exps + (panel * PanelWidth(d) + lane) * args.num_hiddens,
-              args.folded_w_v, args.folded_w_v + RoundUpTo8(args.num_hiddens)};
+  Group<kNarrow> group{args.query_exps + row * stride,
+                       args.key_exps + (panel * PanelWidth(d) + lane) * args.num_hiddens, args.folded_w_v,
+                       args.folded_w_v + RoundUpTo8(args.num_hiddens), narrow};
   for (size_t left = args.num_hiddens; left != 0;) {
     V s0 = carry0, s1 = carry1, s2 = carry2, s3 = carry3;
     for (size_t i = 0; i < kGroupsPerBlock<kTerms> && left != 0; ++i) {
@@ -189,7 +202,7 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
         left = 0;
       }
       group.query_exps += 8;
-      group.key_exps += 8 * hn::Lanes(d);
+      group.key_exps += 8 * group.width(d);
       group.alphas += 8;
       group.constants += 16;
     }
@@ -209,27 +222,40 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   if constexpr (kRows * kVectors > 3) store(3, sum3, carry3);
 }
 
+// Query m, or kScoreRowsPerStep queries from there on, and `count` vectors of a panel, none of them narrow.
+template <size_t kTerms, class D>
+HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
+                                size_t count) {
+  if (num_rows == kScoreRowsPerStep) {
+    for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
+      FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0);
+    }
+  } else if (count == 1) {
+    FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, 0, 0);
+  } else if (count == 2) {
+    FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, 0, 0);
+  } else if constexpr (kVectorsPerPanel == 4) {
+    if (count == 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, 0, 0);
+    if (count == 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, 0, 0);
+  }
+}
+
 // Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more:
 // what lies beyond the keys may be subnormal, hence slow.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                              size_t num_vectors) {
-  if (num_rows == kScoreRowsPerStep) {
-    for (size_t lane = 0; lane < num_vectors * hn::Lanes(d); lane += hn::Lanes(d)) {
-      FactoredTile<kTerms, kScoreRowsPerStep, 1>(d, args, m, panel, lane);
-    }
-    return;
-  }
-  for (size_t i = 0; i < num_rows; ++i) {
-    if (num_vectors == 1) {
-      FactoredTile<kTerms, 1, 1>(d, args, m + i, panel, 0);
-    } else if (num_vectors == 2) {
-      FactoredTile<kTerms, 1, 2>(d, args, m + i, panel, 0);
-    } else if constexpr (kVectorsPerPanel == 4) {
-      if (num_vectors == 3) {
-        FactoredTile<kTerms, 1, 3>(d, args, m + i, panel, 0);
+  const size_t N = hn::Lanes(d), last = (num_vectors - 1) * N;
+  const size_t width = exps_width(args.num_held - (panel * PanelWidth(d) + last), N);
+  const size_t rows = num_rows == kScoreRowsPerStep ? num_rows : 1;  // at a time
+  for (size_t i = 0; i < num_rows; i += rows) {
+    FactoredVectors<kTerms>(d, args, m + i, rows, panel, width < N ? num_vectors - 1 : num_vectors);
+    if constexpr (hn::MaxLanes(D()) > 4) {
+      if (width == N) continue;
+      if (rows == kScoreRowsPerStep) {
+        FactoredTile<kTerms, kScoreRowsPerStep, 1, true>(d, args, m, panel, last, width);
       } else {
-        FactoredTile<kTerms, 1, 4>(d, args, m + i, panel, 0);
+        FactoredTile<kTerms, 1, 1, true>(d, args, m + i, panel, last, width);
       }
     }
   }
@@ -250,7 +276,7 @@ HWY_INLINE void RationalStep(D d, const FactoredScoreArgs& args, size_t m, size_
   }
 }
 
-// max_j key_max[j] over the first n keys of a panel.
+// max_j key_max[j] over n keys.
 template <class D>
 HWY_INLINE float MaxOfKeys(D d, const float* HWY_RESTRICT key_max, size_t n) {
   hn::Vec<D> max = hn::Zero(d);

@@ -33,13 +33,13 @@ HWY_INLINE V ExpAndMax(D d, V b, V& max) {
   return simd::ExpInRange<2>(d, b);
 }
 
-// At most a vector of keys. to: their columns, of which num_columns >= num_keys are written, with 1 where there is no
-// key; kWhole: a vector of them, aligned.
+// At most a vector of keys. to: their columns, units `width` apart, of which num_columns >= num_keys are written, with
+// 1 where there is no key; kWhole: a vector of them, aligned.
 template <bool kWhole, class D>
 HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, size_t num_keys, size_t num_columns,
-                                size_t num_hiddens, float* HWY_RESTRICT to, float* HWY_RESTRICT key_max) {
+                                size_t num_hiddens, float* HWY_RESTRICT to, size_t width, float* HWY_RESTRICT key_max) {
   using V = hn::Vec<D>;
-  const size_t step = hn::Lanes(d);
+  const size_t step = kWhole ? hn::Lanes(d) : width;
   V max = hn::Zero(d);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
   const auto store = [&max, num_columns](V b, D tag, float* HWY_RESTRICT p) ATTEND_INLINE_ATTR {
@@ -76,16 +76,17 @@ HWY_INLINE void ExpKeys(D d, const ExpKeysArgs& args) {
   const size_t lanes = hn::Lanes(d);
   const size_t end = args.first + args.num_keys;
   for (size_t j = args.first; j < end;) {
-    const size_t column = j % lanes, left = lanes - column, count = HWY_MIN(left, end - j);
+    const size_t column = j % lanes, vector = j - column, count = HWY_MIN(lanes - column, end - j);
+    const size_t width = exps_width(args.num_all - vector, lanes);
     // Behind the last key, the rest of its vector: what stood there might be slow to compute with.
-    const size_t columns = args.last ? left : count;
-    float* HWY_RESTRICT to = args.exps + (j - column) * args.num_hiddens + column;
+    const size_t columns = end == args.num_all ? width - column : count;
+    float* HWY_RESTRICT to = args.exps + vector * args.num_hiddens + column;
     float* HWY_RESTRICT key_max = args.key_max + j;
     const float* rows = args.rows + static_cast<std::ptrdiff_t>(j - args.first) * args.stride;
     if (columns == lanes) {
-      ExpVectorOfKeys<true>(d, rows, args.stride, count, columns, args.num_hiddens, to, key_max);
+      ExpVectorOfKeys<true>(d, rows, args.stride, count, columns, args.num_hiddens, to, width, key_max);
     } else {
-      ExpVectorOfKeys<false>(d, rows, args.stride, count, columns, args.num_hiddens, to, key_max);
+      ExpVectorOfKeys<false>(d, rows, args.stride, count, columns, args.num_hiddens, to, width, key_max);
     }
     j += count;
   }

@@ -33,8 +33,11 @@ class HeadKeys {
     const std::int32_t* fit_keys;
   };
   Pairs pairs(std::size_t first) const;
-  // ... their exponentials, and the largest |b| of each, for the factored score.
+  // ... their exponentials, of how many keys these are, and the largest |b| of each, for the factored score.
   const float* exps(std::size_t first) const { return packed_.key_exps_at(b_, h_, first); }
+  std::size_t num_exps(std::size_t first) const {
+    return static_cast<std::size_t>(packed_.lens != nullptr ? packed_.lens[b_] : job_.key_limits[b_]) - first;
+  }
   const float* max(std::size_t first) const { return packed_.key_max_at(b_, h_, first); }
 
   // What products by bfloat16 parts want beside panels(first).

@@ -49,7 +49,7 @@ KeySide prepared_side(const PlanImpl& plan, std::byte* memory) {
 }
 
 void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
-                        std::ptrdiff_t stride, bool last) const {
+                        std::ptrdiff_t stride, std::int64_t all) const {
   const std::size_t size = plan->inner_size, panel = plan->kernels->pack.panel_width;
   const auto num_keys = static_cast<std::size_t>(count);
   for (std::int64_t h = 0; h < plan->num_kv_heads; ++h) {
@@ -65,7 +65,7 @@ void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, 
                                 .panels = key_panels_at(b, h, first_key),
                                 .panel_stride = size * panel,
                                 .first = place_in_side,
-                                .pad = last});
+                                .pad = first + count == all});
     }
     if (key_exps != nullptr) {
       plan->kernels->additive_score.exp_keys({.rows = rows_of_head,
@@ -74,7 +74,7 @@ void KeySide::take_keys(std::int64_t b, std::int64_t first, std::int64_t count, 
                                               .num_hiddens = size,
                                               .exps = key_exps_at(b, h, first_key),
                                               .first = place_in_side,
-                                              .last = last,
+                                              .num_all = static_cast<std::size_t>(all) - first_key,
                                               .key_max = key_max_at(b, h, first_key)});
     }
   }
@@ -111,8 +111,7 @@ void KeySide::take_head_values(std::int64_t b, std::int64_t h, std::int64_t firs
 
 void KeysIntoSide::take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
                         std::ptrdiff_t stride) const {
-  const bool last = first + count == starts_[b + 1] - starts_[b];
-  side_.take_keys(b, first, count, rows, stride, last);
+  side_.take_keys(b, first, count, rows, stride, starts_[b + 1] - starts_[b]);
 }
 
 }  // namespace attend::detail

@@ -49,10 +49,10 @@ struct KeySide {
   }
 
   // Takes in `count` projected rows of entry b, all heads side by side, that are its keys (values) from `first` on.
-  // last: no more keys follow, so that what is left of the last panel may be written.
+  // all: keys that the entry will have; with the last of them, what is left of their panel may be written.
   // Several threads may take in different rows of one entry at the same time.
   void take_keys(std::int64_t b, std::int64_t first, std::int64_t count, const float* from, std::ptrdiff_t stride,
-                 bool last) const;
+                 std::int64_t all) const;
   void take_values(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
                    std::ptrdiff_t stride) const;
   // The same for one head's rows.

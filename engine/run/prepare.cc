@@ -33,7 +33,8 @@ class KeysToPrepare final : public RowSink {
 
   void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
             std::ptrdiff_t stride) const override {
-    addition_.side.take_keys(b, addition_.lens[b] + first, count, rows, stride, first + count == addition_.count(b));
+    const std::int64_t before = addition_.lens[b];
+    addition_.side.take_keys(b, before + first, count, rows, stride, before + addition_.count(b));
   }
 
  private:
@@ -52,6 +53,15 @@ class ValuesToPrepare final : public RowSink {
  private:
   const Addition& addition_;
 };
+
+// Before exponentials of new keys take their place behind the others.
+void widen_exps(const Addition& addition, std::int64_t b) {
+  const PlanImpl& plan = addition.plan;
+  for (std::int64_t h = 0; h < plan.num_kv_heads; ++h) {
+    kernels::widen_key_exps(addition.side.key_exps_at(b, h, 0), plan.inner_size, plan.kernels->additive_score.lanes,
+                            static_cast<std::size_t>(addition.lens[b]), static_cast<std::size_t>(addition.count(b)));
+  }
+}
 
 // Projected keys and values.
 void map_keys(const Addition& addition, std::byte* workspace, Executor& executor) {
@@ -145,6 +155,10 @@ void prepare_keys(const PlanImpl& plan, const BoundKeys& keys, const PreparedVie
     starts[b + 1] = starts[b] + VisibleKeys(keys.valid_lens, rows, keys.num_keys).limit(b);
   }
   const Addition addition{plan, keys, prepared_side(plan, prepared.memory), prepared.lens(), starts};
+  if (plan.factored) {
+    run_items(executor, plan.options.threads, static_cast<std::size_t>(keys.batch),
+              [&](const Item& item) { widen_exps(addition, static_cast<std::int64_t>(item.index)); });
+  }
   map_keys(addition, workspace, executor);
   if (plan.key_map == nullptr || plan.value_map == nullptr) {
     const std::size_t pieces = divide_up(static_cast<std::size_t>(keys.num_keys), kKeysPerItem);

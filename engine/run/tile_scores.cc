@@ -169,6 +169,7 @@ void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std:
                                     .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
                                     .keys_panel_stride = panel_stride_,
                                     .key_exps = keys_.exps(first),
+                                    .num_held = keys_.num_exps(first),
                                     .key_max = keys_.max(first),
                                     .w_v = w_v(),
                                     .folded_w_v = folded_w_v(),
@@ -189,9 +190,8 @@ void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std:
 // are needed: what the tier is said to be, or what the kernel would find in some of these keys at the most.
 bool TileScores::may_be_rational(const Tile& tile, std::size_t first, std::size_t columns) const {
   if (plan_.options.score_tier != ScoreTier::kByRange) return plan_.options.score_tier == ScoreTier::kRational;
-  const float* key_max = keys_.max(first);
   const float largest = *std::max_element(query_max_ + tile.row, query_max_ + tile.row + tile.rows) +
-                        *std::max_element(key_max, key_max + columns);
+                        kernels_.additive_score.largest(keys_.max(first), columns);
   return !(largest <= kernels::widest_range(folded_w_v(), size_));
 }
 

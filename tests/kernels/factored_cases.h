@@ -88,14 +88,17 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .num_hiddens = c.num_hiddens,
                     .exps = exps.get(),
                     .first = 0,
-                    .last = true,
+                    .num_all = c.num_keys,
                     .key_max = key_max.get()});
   if (c.num_keys != 0) {
-    for (std::size_t j = c.num_keys; j < stride; ++j) {
-      for (std::size_t u = 0; u < c.num_hiddens; ++u) {
+    const std::size_t last = (c.num_keys - 1) / lanes * lanes, narrow = kernels::exps_width(c.num_keys - last, lanes);
+    for (std::size_t u = 0; u < c.num_hiddens; ++u) {
+      for (std::size_t j = c.num_keys; j < stride; ++j) {
         const std::size_t place = (stride / width - 1) * c.num_hiddens * width + u * width + j % width;
         panels.get()[place] = garbage;
-        exps.get()[j / lanes * lanes * c.num_hiddens + u * lanes + j % lanes] = std::exp(2 * garbage);
+      }
+      for (std::size_t j = c.num_keys; j < last + narrow; ++j) {
+        exps.get()[last * c.num_hiddens + u * narrow + j - last] = std::exp(2 * garbage);
       }
     }
   }
@@ -116,6 +119,7 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .keys = panels.get(),
                     .keys_panel_stride = c.num_hiddens * width,
                     .key_exps = exps.get(),
+                    .num_held = c.num_keys,
                     .key_max = key_max.get(),
                     .w_v = w_v.data(),
                     .folded_w_v = folded_w_v.data(),
