@@ -8,9 +8,11 @@
 //               weights are 6 bytes a number and come from L3 once per block. Beside 24 tile products, 384 cycles,
 //               there is room for vectors: the results of the step before are stored, and the first columns' steps take
 //               parts of the rows that come next, instead of both by themselves: 9 % faster (linear/r1024_i768_o768).
-//               Taking those parts in the course of four steps of columns, eight rows each, is no faster. Nor are
-//               prefetches of the next columns' weights into L2: up to 64 rows lose a fifth by them, more rows 2 %, and
-//               where weights lie in huge pages they win 3 %.
+//               Taking those parts in the course of four steps of columns, eight rows each, is no faster.
+// Prefetch:     the next columns' weights come into L2 beside the products of these, some lines with each four of them.
+//               Xeon with AMX, AVX3_parts: linear/r1024_i768_o768 3.88 -> 3.65 ms, r256_i768_o768 0.97 -> 0.91,
+//               r1024_i512_o512 1.83 -> 1.71, multi_head/b8_s128_e768_h12 19.6 -> 17.5. But r48_i768_o768 took 4 % and
+//               r16_i768_o768 8 % longer: weights come as fast as they can for so few rows.
 #if defined(ATTEND_KERNELS_LINEAR_PARTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PARTS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PARTS_INL_H_
@@ -84,6 +86,25 @@ struct TileResults {
   }
 };
 
+// Lines of the weights of two tiles' columns, b_block apart, of which a slice has `count` numbers each; then what lies
+// behind. Never dereferenced. By PrefetchLines half of what is won was lost.
+struct NextWeights {
+  const TileNumbers* next;
+  const TileNumbers* end;
+  const TileNumbers* second;
+
+  NextWeights(const TileNumbers* first, size_t count, size_t b_block)
+      : next(first), end(first + count), second(first + b_block) {}
+
+  [[gnu::always_inline]] void fetch(size_t lines) {
+    for (; lines > 0; --lines, next += kPartsLine) {
+      if (next == end) next = second;
+      __builtin_prefetch(next, 0, 2);
+    }
+  }
+};
+static constexpr size_t kLeastRowsToPrefetch = 64;
+
 // All rows by one slice of their terms: parts of a row's terms are taken while the rows before meet the first columns,
 // results stored while the next ones are summed.
 template <class T, class D>
@@ -106,9 +127,13 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
   TileResults done{};
   size_t turn = 0;
   for (size_t step = 0; step < slice.steps; ++step) take_parts(0, kPartsStep, step);
+  const size_t lines_of_step = kPartsStep / kPartsColumns * a_block / kPartsLine;
+  const size_t lines_of_group = hwy::DivCeil(lines_of_step, groups * hwy::DivCeil(args.num_rows, kPartsStep));
   for (size_t column = 0; column < args.out; column += kPartsStep) {
     const size_t columns = std::min(kPartsStep, args.out - column);
     const TileNumbers* b = weights + column / kPartsColumns * b_block;
+    NextWeights ahead(b + kPartsStep / kPartsColumns * b_block, a_block, b_block);
+    const size_t prefetched = args.num_rows < kLeastRowsToPrefetch || column + columns == args.out ? 0 : lines_of_group;
     for (size_t row = 0; row < args.num_rows; row += kPartsStep, turn ^= 1) {
       const size_t rows = std::min(kPartsStep, args.num_rows - row);
       const TileResults results{.args = &args,
@@ -124,6 +149,7 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
       MultiplyTiles(tiles, rows, columns, a, a_block, b, b_block, slice.steps, !slice.is_first, sums[turn], kPartsStep,
                     [&]() ATTEND_INLINE_ATTR {
                       done.Store(d, stored);
+                      ahead.fetch(prefetched);
                       if (HWY_UNLIKELY(column == 0)) {
                         const size_t next = row + kPartsStep + group * kTaken;
                         take_parts(next, std::min(next + kTaken, row + 2 * kPartsStep), step);
