@@ -123,7 +123,6 @@ void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* work
 
 void fail_product() {
   fail("oneDNN failed to execute a product that it had accepted when it was planned, or had no memory for it");
-  ;
 }
 
 }  // namespace attend::detail
