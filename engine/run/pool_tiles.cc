@@ -1,6 +1,7 @@
 // Attention tile by tile. For every group of queries: pack them; then for every tile of keys, in order, scores, a step
 // of the online softmax, and p times values (fused); or the scores of whole rows, their softmax, and p times values
-// (materialised). How a dot product, a gaussian or an additive score is scored: run/tile_scores.cc.
+// (materialised). How a dot product, a gaussian or an additive score is scored: run/tile_scores.cc; how values are
+// added up: run/tile_values.cc.
 #include "engine/run/pool.h"
 
 #include <algorithm>
@@ -8,16 +9,17 @@
 #include <optional>
 
 #include "engine/base/carver.h"
-#include "engine/run/next_rows.h"
 #include "engine/run/head_keys.h"
 #include "engine/run/key_window.h"
+#include "engine/run/next_rows.h"
 #include "engine/run/tile_scores.h"
+#include "engine/run/tile_values.h"
 #include "engine/view/valid_lens.h"
 
 namespace attend::detail {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 // Keys of one key-value head of one batch entry, from `begin` to limit - 1, and the query heads that share them.
 class HeadGroup {
@@ -30,25 +32,19 @@ class HeadGroup {
         plan_(*job.plan),
         keys_(job, b, kv_head, begin, limit, window, worker),
         tile_scores_(job, b, kv_head, keys_, worker, tier_counts, next_rows),
+        lens_{part<std::int32_t>(worker, plan_.layout.row_lens)},
+        values_(plan_, keys_, lens_, begin, limit, worker, next_rows),
         kernels_(*job.plan->kernels),
         b_(b),
         kv_head_(kv_head),
         begin_(begin),
         limit_(limit),
-        value_size_(static_cast<std::size_t>(plan_.head_value_size)),
-        accumulator_stride_(plan_.padded_values * plan_.accumulator_levels),
-        writes_first_(accumulator_stride_ == value_size_),
-        accumulators_(part<float>(worker, plan_.layout.accumulators)),
         row_max_(part<float>(worker, plan_.layout.row_max)),
         row_sums_(part<float>(worker, plan_.layout.row_sums)),
         row_totals_(part<double>(worker, plan_.layout.row_totals)),
-        row_lens_(part<std::int32_t>(worker, plan_.layout.row_lens)),
-        power_exponents_(part<float>(worker, plan_.layout.power_exponents)),
-        paired_powers_(part<kernels::PairedRow>(worker, plan_.layout.paired_powers)),
         scores_(part<float>(worker, plan_.layout.scores)),
         max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
-        power_parts_(part<std::uint16_t>(worker, plan_.layout.power_parts)),
         lens_here_(part<std::int32_t>(worker, plan_.layout.lens_of_pass)),
         next_rows_(next_rows) {}
 
@@ -77,168 +73,28 @@ class HeadGroup {
     next_rows_.at_work(b_, {}, {});  // what the group before has not prefetched is too late
     for (std::size_t r = 0; r < rows; ++r) {
       const std::int32_t len = job_.visible.of(b_, m + static_cast<std::int64_t>(r));
-      row_lens_[r] = std::min(len, static_cast<std::int32_t>(limit_));
+      lens_.lens[r] = std::min(len, static_cast<std::int32_t>(limit_));
     }
-    const Tile group = tile_at(m, 0, rows);
+    const Tile group = lens_.tile_at(m, 0, rows);
     if (group.longest == 0 && plan_.chunk_keys == 0) {
       return clear_rows(job_, b_, h_, m, m + static_cast<std::int64_t>(rows));
     }
-    tile_scores_.take_queries(h_, m, rows, row_lens_);
-    if (plan_.pairs_values) choose_exponents(rows);
-    if (!writes_first_) clear_accumulators(rows);
+    tile_scores_.take_queries(h_, m, rows, lens_.lens);
+    values_.begin(rows);
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
     pool_fused(group);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
     if (plan_.chunk_keys > 0) {
-      return leave_chunk(job_, b_, h_, chunk, m, rows, accumulators_, row_max_, row_totals_);
+      return leave_chunk(job_, b_, h_, chunk, m, rows, values_.sums(0), row_max_, row_totals_);
     }
     finish(m, rows);
     if (job_.attention_weights.data != nullptr) return_weights(group);
   }
 
-  // Rows `row` to row + rows - 1 of a group that begins with query m.
-  Tile tile_at(std::int64_t m, std::size_t row, std::size_t rows) const {
-    const auto [shortest, longest] = std::minmax_element(row_lens_ + row, row_lens_ + row + rows);
-    return {m + static_cast<std::int64_t>(row), row, rows, static_cast<std::size_t>(*shortest),
-            static_cast<std::size_t>(*longest)};
-  }
-
   // The scores of a tile and keys first ... first + columns - 1, and in tile_lens_ how many of these each query sees.
   void score(const Tile& tile, std::size_t first, std::size_t columns, float* scores, float* max_lanes) {
-    for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(tile.row + r, first, columns);
+    lens_.within(tile.row, tile.rows, first, columns, tile_lens_);
     tile_scores_.score(tile, first, columns, tile_lens_, scores, max_lanes);
-  }
-
-  // Valid keys of row r of the group among keys first ... first + columns - 1.
-  std::int32_t len_within(std::size_t r, std::size_t first, std::size_t columns) const {
-    return std::clamp(row_lens_[r] - static_cast<std::int32_t>(first), 0, static_cast<std::int32_t>(columns));
-  }
-
-  void clear_accumulators(std::size_t rows) {
-    std::fill(accumulators_, accumulators_ + rows * accumulator_stride_, 0.0f);
-  }
-
-  // Rows that see the first block of values have their powers brought to the size of these.
-  void choose_exponents(std::size_t rows) {
-    const float exponent = kernels::power_exponent(keys_.look_at_values());
-    const auto first_block = static_cast<std::int32_t>(begin_ + block_size(begin_));
-    for (std::size_t r = 0; r < rows; ++r) power_exponents_[r] = row_lens_[r] >= first_block ? exponent : kNaN;
-  }
-
-  // Keys of the block of values that begins with key `first`.
-  std::size_t block_size(std::size_t first) const {
-    return std::min({kernels::kInnerBlock, plan_.tile_keys, limit_ - first});
-  }
-
-  // accumulators += p values, over keys first ... first + columns - 1; = with the first keys of all, if writes_first_.
-  // tile_lens_: valid ones of them per row, which are forgotten.
-  void pool_values(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
-    if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(tile.row, tile.rows);
-    if (plan_.parts) return pool_by_parts(tile, p, p_stride, first, columns);
-    if (!plan_.pairs_values) return pool_block(tile, p, p_stride, first, columns);
-    for (std::size_t k = 0; k < columns; k += kernels::kInnerBlock) {
-      const std::size_t block = std::min(kernels::kInnerBlock, columns - k);
-      if (block < columns) {
-        for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(tile.row + r, first + k, block);
-      }
-      pool_block(tile, p + k, p_stride, first + k, block);
-    }
-  }
-
-  kernels::PoolPartsArgs parts_of_values(const Tile& tile, std::size_t first, std::size_t columns) {
-    const HeadKeys::ValueParts parts = keys_.value_parts(first);
-    const HeadKeys::Values plain = keys_.values(first);
-    return {.num_rows = tile.rows,
-            .num_values = columns,
-            .size = value_size_,
-            .powers = nullptr,
-            .powers_stride = 0,
-            .lens = nullptr,
-            .values = parts.parts,
-            .column_stride = parts.column_stride,
-            .fit_values = parts.fit,
-            .plain_values = plain.panels,
-            .plain_panel_stride = plain.panel_stride,
-            .plain_row_stride = plain.row_stride,
-            .accumulate = !writes_first_ || first > begin_,
-            .c = accumulators_ + tile.row * accumulator_stride_,
-            .c_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
-            .scratch = power_parts_};
-  }
-
-  void pool_by_parts(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first,
-                     std::size_t columns) {
-    kernels::PoolPartsArgs args = parts_of_values(tile, first, columns);
-    args.powers = p;
-    args.powers_stride = p_stride;
-    args.lens = tile_lens_;
-    kernels_.tile_parts.pool(args);
-  }
-
-  // The same of the keys of one block of the tile product, or of all if no rows go by pairs.
-  void pool_block(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns) {
-    const HeadKeys::Values from = keys_.values(first);
-    kernels::TileProductArgs args{.a = p,
-                                  .a_stride = p_stride,
-                                  .b = from.panels,
-                                  .b_panel_stride = from.panel_stride,
-                                  .b_row_stride = from.row_stride,
-                                  .c = accumulators_ + tile.row * accumulator_stride_,
-                                  .c_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
-                                  .num_rows = tile.rows,
-                                  .num_columns = value_size_,
-                                  .inner = columns,
-                                  .accumulate = !writes_first_ || first > begin_,
-                                  .inner_lens = tile_lens_,
-                                  .ahead = next_rows_.next()};
-    const bool by_pairs = plan_.pairs_values && look_at_powers(tile, p, p_stride, first, columns);
-    // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
-    const std::size_t last = first + columns;
-    if (tile.shortest >= last || keys_.are_finite(std::max(first, tile.shortest), last)) {
-      return multiply(args, by_pairs, 0, first);
-    }
-    args.num_rows = 1;
-    args.inner_lens = nullptr;
-    for (std::size_t r = 0; r < tile.rows; ++r) {
-      args.a = p + static_cast<std::ptrdiff_t>(r) * p_stride;
-      args.c = accumulators_ + (tile.row + r) * accumulator_stride_;
-      args.inner = static_cast<std::size_t>(tile_lens_[r]);
-      if (args.inner > 0 || !args.accumulate) multiply(args, by_pairs, r, first);
-    }
-  }
-
-  // Whether rows of the tile may go by pairs: some see all keys of the block, which `columns` need not be.
-  bool look_at_powers(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first,
-                      std::size_t columns) {
-    const float mean_square = keys_.look_at_values();
-    if (mean_square == 0 || columns < block_size(first)) return false;
-    kernels_.value_pairs.powers({.powers = p,
-                                 .stride = p_stride,
-                                 .num_rows = tile.rows,
-                                 .num_keys = columns,
-                                 .lens = tile_lens_,
-                                 .mean_square = mean_square,
-                                 .paired = paired_powers_});
-    return true;
-  }
-
-  // Rows of a tile from `row` on.
-  void multiply(const kernels::TileProductArgs& product, bool by_pairs, std::size_t row, std::size_t first) {
-    if (!by_pairs) return kernels_.tile_product.multiply(product);
-    const HeadKeys::ValuePairs pairs = keys_.value_pairs(first);
-    kernels_.value_pairs.multiply(
-        {.product = product, .paired = paired_powers_ + row, .pair_sums = pairs.sums, .fit = pairs.fit});
-  }
-
-  // Running sums to totals, where there are two levels; sums start again from 0.
-  void add_to_totals(std::size_t row, std::size_t rows) {
-    for (std::size_t r = row; r < row + rows; ++r) {
-      float* sums = accumulators_ + r * accumulator_stride_;
-      for (std::size_t n = 0; n < plan_.padded_values; ++n) {
-        sums[plan_.padded_values + n] += sums[n];
-        sums[n] = 0.0f;
-      }
-    }
   }
 
   // What a group of queries will write and the next one read, from its last pass on: before that, the passes would push
@@ -262,7 +118,7 @@ class HeadGroup {
         continue;
       }
       for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
-        const Tile tile = tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
+        const Tile tile = lens_.tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
         const std::size_t end = std::min(pass + plan_.pass_keys, tile.longest);
         for (std::size_t first = pass; first < end; first += plan_.tile_keys) {
           pool_tile(tile, first, std::min(plan_.tile_keys, end - first));
@@ -276,13 +132,13 @@ class HeadGroup {
     for (std::size_t to; first < end; first = to) {
       to = std::min(end, plan_.accumulator_levels > 1 ? round_up(first + 1, kKeysPerLevel) : end);
       if (!tile_scores_.all_are_fit(first)) to = std::min(to, first + plan_.tile_keys);
-      if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(0, group.rows);
+      values_.begin_keys(0, group.rows, first);
       const std::size_t columns = to - first;
-      for (std::size_t r = 0; r < group.rows; ++r) lens_here_[r] = len_within(r, first, columns);
+      lens_.within(0, group.rows, first, columns, lens_here_);
       const kernels::ScorePartsArgs score = tile_scores_.parts_of(group, first, columns, lens_here_, scores_);
       kernels_.tile_parts.attend({.score = score,
                                   .softmax = softmax_args(group, columns, nullptr, nullptr),
-                                  .pool = parts_of_values(group, first, columns),
+                                  .pool = values_.parts_of(group, first, columns),
                                   .tile_keys = std::min(plan_.tile_keys, kernels::kPoolPartsKeys)});
     }
   }
@@ -292,7 +148,7 @@ class HeadGroup {
     float* max_lanes = has_max ? max_lanes_ : nullptr;
     score(tile, first, columns, scores_, max_lanes);
     softmax_step(tile, columns, tile_lens_, max_lanes);
-    pool_values(tile, scores_, static_cast<std::ptrdiff_t>(plan_.scores_stride), first, columns);
+    values_.pool(tile, scores_, static_cast<std::ptrdiff_t>(plan_.scores_stride), first, columns, tile_lens_);
   }
 
   // Weights of rows whose sums are known: their scores once more, 2^(s - m) / l.
@@ -300,7 +156,7 @@ class HeadGroup {
     const auto num_keys = static_cast<std::size_t>(job_.num_keys);
     const std::ptrdiff_t stride = job_.attention_weights.row_stride;
     for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
-      const Tile tile = tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
+      const Tile tile = lens_.tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
       float* weights = job_.attention_weights.at(b_, h_, tile.m);
       for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
         const std::size_t columns = std::min(plan_.tile_keys, tile.longest - first);
@@ -341,8 +197,8 @@ class HeadGroup {
     const std::size_t step = std::min(plan_.span_keys, kKeysPerLevel);
     for (std::size_t first = 0; first < tile.longest; first += step) {
       const std::size_t columns = std::min(step, tile.longest - first);
-      for (std::size_t r = 0; r < tile.rows; ++r) tile_lens_[r] = len_within(r, first, columns);
-      pool_values(tile, p + first, p_stride, first, columns);
+      lens_.within(tile.row, tile.rows, first, columns, tile_lens_);
+      values_.pool(tile, p + first, p_stride, first, columns, tile_lens_);
     }
     finish(tile.m, tile.rows);
     if (!wanted || !by_powers) return;
@@ -350,7 +206,7 @@ class HeadGroup {
                                      .powers_stride = scores_stride,
                                      .num_rows = tile.rows,
                                      .num_columns = static_cast<std::size_t>(job_.num_keys),
-                                     .lens = row_lens_,
+                                     .lens = lens_.lens,
                                      .row_sum = row_totals_,
                                      .weights = weights,
                                      .weights_stride = weights_stride});
@@ -359,7 +215,7 @@ class HeadGroup {
   // Whole rows of scores become powers, and row_totals_ their sums.
   void take_powers(const Tile& tile) {
     start_softmax(tile.rows);
-    softmax_step(tile, tile.longest, row_lens_, nullptr);
+    softmax_step(tile, tile.longest, lens_.lens, nullptr);
     kernels_.softmax_tile.total_sums(row_sums_, tile.rows, row_totals_);
   }
 
@@ -373,11 +229,11 @@ class HeadGroup {
                                   .output_stride = stride,
                                   .num_rows = tile.rows,
                                   .num_columns = in_place ? tile.longest : static_cast<std::size_t>(job_.num_keys),
-                                  .valid_lens = row_lens_,
+                                  .valid_lens = lens_.lens,
                                   .valid_lens_stride = 1});
     for (std::size_t r = 0; r < tile.rows; ++r) {
       const float* row = weights + static_cast<std::ptrdiff_t>(r) * stride;
-      row_totals_[r] = std::all_of(row, row + row_lens_[r], [](float weight) { return weight == 0.0f; }) ? 0.0 : 1.0;
+      row_totals_[r] = std::all_of(row, row + lens_.lens[r], [](float weight) { return weight == 0.0f; }) ? 0.0 : 1.0;
     }
   }
 
@@ -400,52 +256,41 @@ class HeadGroup {
             .lens = lens,
             .scale = plan_.score_scale,
             .max_lanes = max_lanes,
-            .power_exponents = plan_.pairs_values ? power_exponents_ + tile.row : nullptr,
+            .power_exponents = values_.power_exponents(tile.row),
             .row_max = row_max_ + tile.row,
             .row_sums = row_sums_ + tile.row * kernels_.softmax_tile.sums_stride,
-            .accumulators = accumulators_ + tile.row * accumulator_stride_,
-            .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
-            .accumulator_columns = accumulator_stride_};
+            .accumulators = values_.sums(tile.row),
+            .accumulators_stride = static_cast<std::ptrdiff_t>(values_.sums_stride()),
+            .accumulator_columns = values_.sums_stride()};
   }
 
   void finish(std::int64_t m, std::size_t rows) {
-    const bool has_totals = plan_.accumulator_levels > 1;
-    if (has_totals) add_to_totals(0, rows);
-    kernels_.softmax_tile.finish_rows({.accumulators = accumulators_ + (has_totals ? plan_.padded_values : 0),
-                                       .accumulators_stride = static_cast<std::ptrdiff_t>(accumulator_stride_),
+    kernels_.softmax_tile.finish_rows({.accumulators = values_.totals(rows),
+                                       .accumulators_stride = static_cast<std::ptrdiff_t>(values_.sums_stride()),
                                        .row_sum = row_totals_,
                                        .output = job_.output.at(b_, h_, m),
                                        .output_stride = job_.output.row_stride,
                                        .num_rows = rows,
-                                       .num_columns = value_size_});
+                                       .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
   }
 
   const PoolJob& job_;
   const PlanImpl& plan_;
   HeadKeys keys_;
   TileScores tile_scores_;
+  RowLens lens_;  // of the group at work
+  TileValues values_;
   const kernels::KernelSet& kernels_;
   const std::int64_t b_, kv_head_;
   std::int64_t h_ = 0;            // the query head at work
   NextRows::Queries next_group_;  // behind the group at work
   const std::size_t begin_, limit_;
-  const std::size_t value_size_;
-  const std::size_t accumulator_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
-  // Whether products with the first keys are written to whole rows of accumulators, rather than added to rows that were
-  // cleared: 2 % of dot/b8_h12_m512_n512_d64_lens (AVX3, Zen 5). Rows of a tile that meets some key get zeros where
-  // they meet none; of other tiles they keep what they held, and with l = 0 nobody looks.
-  const bool writes_first_;
-  float* const accumulators_;
   float* const row_max_;
   float* const row_sums_;
   double* const row_totals_;
-  std::int32_t* const row_lens_;
-  float* const power_exponents_;
-  kernels::PairedRow* const paired_powers_;
   float* const scores_;
   float* const max_lanes_;
   std::int32_t* const tile_lens_;
-  std::uint16_t* const power_parts_;
   std::int32_t* const lens_here_;  // of all rows of a group, of the keys of a pass
   NextRows& next_rows_;
 };

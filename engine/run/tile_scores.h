@@ -8,15 +8,9 @@
 #include "engine/run/head_keys.h"
 #include "engine/run/next_rows.h"
 #include "engine/run/pool.h"
+#include "engine/run/tile.h"
 
 namespace attend::detail {
-
-// Neighbouring queries whose scores are computed together, and the keys they see.
-struct Tile {
-  std::int64_t m;                 // the first query
-  std::size_t row, rows;          // its place in the group, how many
-  std::size_t shortest, longest;  // keys of the rows
-};
 
 class TileScores {
  public:
