@@ -93,11 +93,15 @@ bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows, con
 }
 
 std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers) {
+  constexpr std::size_t kFewestRows = 16;
   std::size_t rows = matmul::Linear::kMostRows;
   if (workers <= 1) return rows;
   // With four blocks for each worker the last one idles for a quarter of its time at worst. Fewer rows cost our own
   // kernel little: 768 x 768 reaches 94.5 % of the peak with 100 rows, 95.2 with 256 (linear/r100, r256_i768_o768).
   while (rows > matmul::Linear::kRowBlock && count_blocks(jobs, rows) < 4 * workers) rows /= 2;
+  // A quarter of 64 rows takes half of their time at most (linear/r16_*, r64_*): better than workers without any. Xeon
+  // with AMX, 2 threads, additive/b64_m1_n100_u256_prepared 323 -> 300 us.
+  while (rows > kFewestRows && count_blocks(jobs, rows) < workers) rows /= 2;
   return rows;
 }
 

@@ -45,8 +45,8 @@ struct MapJob {
 [[nodiscard]] bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows, const PlanImpl& plan,
                              std::byte* worker);
 
-// Rows of a block for `workers` at a time: as many as a call takes, unless that leaves too few blocks to share evenly.
-// Results do not depend on it.
+// Rows of a block for `workers` at a time: as many as a call takes, unless that leaves too few blocks to share evenly,
+// or some workers without one. Results do not depend on it.
 std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers);
 
 // What a failure is reported as.

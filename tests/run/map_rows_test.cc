@@ -302,9 +302,14 @@ TEST_CASE("map rows: blocks are large for one worker, and small enough for sever
   CHECK(rows_of(1024, 3, 2) == 256);  // 12 blocks
   CHECK(rows_of(512, 3, 2) == 128);   // 12 blocks
   CHECK(rows_of(512, 1, 2) == 64);    // 8 blocks
-  CHECK(rows_of(512, 1, 64) == 64);
-  CHECK(rows_of(0, 1, 2) == 64);
-  CHECK(detail::rows_per_block({}, 2) == 64);
+  CHECK(rows_of(512, 1, 8) == 64);
+  CHECK(rows_of(64, 3, 2) == 64);
+  // Fewer rather than that a worker has none.
+  CHECK(rows_of(64, 1, 2) == 32);
+  CHECK(rows_of(512, 1, 12) == 32);
+  CHECK(rows_of(512, 1, 64) == 16);
+  CHECK(rows_of(1, 1, 2) == 16);
+  CHECK(detail::rows_per_block({}, 2) == 16);
 }
 
 }  // namespace attend::tests
