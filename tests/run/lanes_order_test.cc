@@ -12,7 +12,6 @@
 #include "engine/plan/layout.h"
 #include "engine/plan/planner.h"
 #include "engine/plan/plan_impl.h"
-#include "engine/plan/split_rules.h"
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
@@ -86,43 +85,6 @@ TEST_CASE("dot/lanes: heads one by one, or step by step together, prefetching or
       });
     }
   }
-}
-
-TEST_CASE("dot/lanes: in the order of memory, entries are cut as threads and lengths want it") {
-  // Ranges of 8 heads for so many entries and threads.
-  const auto ranges = [](std::int64_t batch, int threads, ValidLens lens) {
-    const LayerCase c({.layer = Layer::kDotHeads,
-                       .batch = batch,
-                       .num_queries = 16,
-                       .num_keys = 256,
-                       .size = 64,
-                       .value_size = 64,
-                       .num_heads = 8,
-                       .lens = Lens::kNone,
-                       .seed = 613});
-    PlanOptions options = c.plan_options();
-    options.path = "dot/lanes";
-    options.threads = threads;
-    options.valid_lens = lens;
-    detail::PlanImpl plan = *detail::make_plan(std::make_shared<detail::LayerImpl>(), c.shape, options);
-    plan.lanes_prefetch.in_order = true;
-    detail::choose_split(plan);
-    return plan.head_ranges;
-  };
-  for (const ValidLens lens : {ValidLens::kAny, ValidLens::kNone, ValidLens::kPerBatch}) {
-    CHECK(ranges(3, 1, lens) == 1);
-    CHECK(ranges(64, 2, lens) == 1);
-  }
-  // Alike: whole where that is even, or nearly.
-  CHECK(ranges(2, 2, ValidLens::kNone) == 1);
-  CHECK(ranges(1, 2, ValidLens::kNone) == 2);
-  CHECK(ranges(3, 2, ValidLens::kNone) == 2);
-  CHECK(ranges(1, 16, ValidLens::kNone) == 8);
-  // Not known to be: two items a thread, or four where they will not be.
-  CHECK(ranges(4, 2, ValidLens::kAny) == 1);
-  CHECK(ranges(2, 2, ValidLens::kAny) == 2);
-  CHECK(ranges(4, 2, ValidLens::kPerBatch) == 2);
-  CHECK(ranges(1, 2, ValidLens::kPerBatch) == 8);
 }
 
 }  // namespace attend::tests
