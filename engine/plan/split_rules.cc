@@ -10,9 +10,8 @@
 namespace attend::detail {
 namespace {
 
-// Work items per thread. By arithmetic, for uneven lengths: who ends last keeps the others waiting for an item, a
-// quarter of a thread's work where items are alike. No benchmark compares other numbers; threads/* and what ends in
-// _threads2 show what this one comes to.
+// Work items per thread where they are not alike. By arithmetic: who ends last keeps the others waiting for an item, a
+// quarter of a thread's work if they are. threads/* and what ends in _threads2 show what this comes to.
 constexpr std::size_t kItemsPerThread = 4;
 // Bytes of exponentials of the keys that a worker projects and pools itself: a quarter of 2 MiB of L2, beside the half
 // that it has for the rest (tile_rules.cc). Within that half there is no room for the 512 keys of
