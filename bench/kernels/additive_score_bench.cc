@@ -114,7 +114,7 @@ void additive_score(benchmark::State& state, const Target& target, const Case& c
                         .keys = panels.get(),
                         .keys_panel_stride = u * pack.panel_width,
                         .key_exps = key_exps.get(),
-                        .num_held = n,
+                        .num_exps = n,
                         .key_max = key_max.get(),
                         .w_v = w_v.data(),
                         .folded_w_v = folded_w_v.data(),

@@ -43,6 +43,7 @@ inline constexpr float kExpMax = 43.4f;
 // Exponentials of n keys are kept as vectors of keys, one after another: with N the lanes of a vector, U hidden units
 // and v = j / N, that of key j and unit u is at v N U + u w + j % N, where w is N, or of the last vector what this says
 // of the keys that it has. Less is read so where that is not full: of 100 keys with AVX-512 6.25 vectors and not 7.
+// Intel Xeon with AMX, additive/b64_m1_n100_u256_prepared: 591 -> 573 us.
 constexpr std::size_t exps_width(std::size_t num_keys, std::size_t lanes) {
   std::size_t width = lanes;
   while (width > 4 && num_keys <= width / 2) width /= 2;
@@ -58,7 +59,7 @@ struct FactoredScoreArgs {
   const float* keys;              // pre-activations b in panels, as AdditiveScoreArgs::keys
   std::size_t keys_panel_stride;  // elements
   const float* key_exps;          // e^2b as exp_keys leaves them: the keys from a panel's first on,
-  std::size_t num_held;           // so many of them, num_keys or more
+  std::size_t num_exps;           // so many of them, num_keys or more
   const float* key_max;           // max_u |b| per key, whole panels, aligned; from exp_keys
   const float* w_v;               // num_hiddens elements
   const float* folded_w_v;        // folded_w_v_size(num_hiddens) elements, from fold_w_v
@@ -106,7 +107,8 @@ struct AdditiveScoreKernels {
   void (*factored)(const FactoredScoreArgs&);
   void (*exp_keys)(const ExpKeysArgs&);
   void (*exp_rows)(const ExpRowsArgs&);
-  // max_j key_max[j] over n keys, 0 of none; key_max is aligned.
+  // max_j key_max[j] over n keys, 0 of none; key_max is aligned. std::max_element took 3 % of the time of one query and
+  // 100 prepared keys.
   float (*largest)(const float* key_max, std::size_t n);
 };
 

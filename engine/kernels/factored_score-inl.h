@@ -241,12 +241,13 @@ HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, si
 }
 
 // Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more:
-// what lies beyond the keys may be subnormal, hence slow.
+// what lies beyond the keys may be subnormal, hence slow. The narrow one goes by itself: in one tile with others, all
+// sums went through memory, and additive_score/m128_n512_u256 took 1.5 times as long, though it has none.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                              size_t num_vectors) {
   const size_t N = hn::Lanes(d), last = (num_vectors - 1) * N;
-  const size_t width = exps_width(args.num_held - (panel * PanelWidth(d) + last), N);
+  const size_t width = exps_width(args.num_exps - (panel * PanelWidth(d) + last), N);
   const size_t rows = num_rows == kScoreRowsPerStep ? num_rows : 1;  // at a time
   for (size_t i = 0; i < num_rows; i += rows) {
     FactoredVectors<kTerms>(d, args, m + i, rows, panel, width < N ? num_vectors - 1 : num_vectors);

@@ -169,7 +169,7 @@ void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std:
                                     .keys = may_be_rational(tile, first, columns) ? keys_.panels(first) : nullptr,
                                     .keys_panel_stride = panel_stride_,
                                     .key_exps = keys_.exps(first),
-                                    .num_held = keys_.num_exps(first),
+                                    .num_exps = keys_.num_exps(first),
                                     .key_max = keys_.max(first),
                                     .w_v = w_v(),
                                     .folded_w_v = folded_w_v(),

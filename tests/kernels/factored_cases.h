@@ -64,7 +64,9 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
   const std::size_t stride = (std::max<std::size_t>(c.num_keys, 1) + width - 1) / width * width;
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(c.num_hiddens);
   const auto panels = hwy::AllocateAligned<float>(std::max<std::size_t>(stride * c.num_hiddens, 1));
-  const auto exps = hwy::AllocateAligned<float>(std::max<std::size_t>(stride * c.num_hiddens, 1));
+  const std::size_t last = (std::max<std::size_t>(c.num_keys, 1) - 1) / lanes * lanes;
+  const std::size_t narrow = kernels::exps_width(c.num_keys - last, lanes);
+  GuardedArray<float> exps(((last + narrow) * c.num_hiddens + lanes - 1) / lanes * lanes);
   const auto key_max = hwy::AllocateAligned<float>(stride);
   const auto scores = hwy::AllocateAligned<float>(std::max<std::size_t>(stride * c.num_queries, 1));
   pack.keys({.keys = c.keys.data(),
@@ -86,19 +88,18 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .stride = row,
                     .num_keys = c.num_keys,
                     .num_hiddens = c.num_hiddens,
-                    .exps = exps.get(),
+                    .exps = exps.data(),
                     .first = 0,
                     .num_all = c.num_keys,
                     .key_max = key_max.get()});
   if (c.num_keys != 0) {
-    const std::size_t last = (c.num_keys - 1) / lanes * lanes, narrow = kernels::exps_width(c.num_keys - last, lanes);
     for (std::size_t u = 0; u < c.num_hiddens; ++u) {
       for (std::size_t j = c.num_keys; j < stride; ++j) {
         const std::size_t place = (stride / width - 1) * c.num_hiddens * width + u * width + j % width;
         panels.get()[place] = garbage;
       }
       for (std::size_t j = c.num_keys; j < last + narrow; ++j) {
-        exps.get()[last * c.num_hiddens + u * narrow + j - last] = std::exp(2 * garbage);
+        exps[last * c.num_hiddens + u * narrow + j - last] = std::exp(2 * garbage);
       }
     }
   }
@@ -118,8 +119,8 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .query_max = query_max.data(),
                     .keys = panels.get(),
                     .keys_panel_stride = c.num_hiddens * width,
-                    .key_exps = exps.get(),
-                    .num_held = c.num_keys,
+                    .key_exps = exps.data(),
+                    .num_exps = c.num_keys,
                     .key_max = key_max.get(),
                     .w_v = w_v.data(),
                     .folded_w_v = folded_w_v.data(),
