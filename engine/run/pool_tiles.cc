@@ -85,7 +85,7 @@ class HeadGroup {
     pool_fused(group);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
     if (plan_.chunk_keys > 0) {
-      return leave_chunk(job_, b_, h_, chunk, m, rows, values_.sums(0), row_max_, row_totals_);
+      return leave_chunk(job_, b_, h_, chunk, m, rows, values_.accumulators(0), row_max_, row_totals_);
     }
     finish(m, rows);
     if (job_.attention_weights.data != nullptr) return_weights(group);
@@ -259,19 +259,20 @@ class HeadGroup {
             .power_exponents = values_.power_exponents(tile.row),
             .row_max = row_max_ + tile.row,
             .row_sums = row_sums_ + tile.row * kernels_.softmax_tile.sums_stride,
-            .accumulators = values_.sums(tile.row),
-            .accumulators_stride = static_cast<std::ptrdiff_t>(values_.sums_stride()),
-            .accumulator_columns = values_.sums_stride()};
+            .accumulators = values_.accumulators(tile.row),
+            .accumulators_stride = static_cast<std::ptrdiff_t>(values_.accumulators_stride()),
+            .accumulator_columns = values_.accumulators_stride()};
   }
 
   void finish(std::int64_t m, std::size_t rows) {
-    kernels_.softmax_tile.finish_rows({.accumulators = values_.totals(rows),
-                                       .accumulators_stride = static_cast<std::ptrdiff_t>(values_.sums_stride()),
-                                       .row_sum = row_totals_,
-                                       .output = job_.output.at(b_, h_, m),
-                                       .output_stride = job_.output.row_stride,
-                                       .num_rows = rows,
-                                       .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
+    kernels_.softmax_tile.finish_rows(
+        {.accumulators = values_.totals(rows),
+         .accumulators_stride = static_cast<std::ptrdiff_t>(values_.accumulators_stride()),
+         .row_sum = row_totals_,
+         .output = job_.output.at(b_, h_, m),
+         .output_stride = job_.output.row_stride,
+         .num_rows = rows,
+         .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
   }
 
   const PoolJob& job_;

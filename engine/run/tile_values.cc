@@ -16,9 +16,9 @@ TileValues::TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens
       begin_(begin),
       limit_(limit),
       value_size_(static_cast<std::size_t>(plan.head_value_size)),
-      stride_(plan.padded_values * plan.accumulator_levels),
-      writes_first_(stride_ == value_size_),
-      sums_(part<float>(worker, plan.layout.accumulators)),
+      accumulators_stride_(plan.padded_values * plan.accumulator_levels),
+      writes_first_(accumulators_stride_ == value_size_),
+      accumulators_(part<float>(worker, plan.layout.accumulators)),
       power_exponents_(part<float>(worker, plan.layout.power_exponents)),
       paired_powers_(part<kernels::PairedRow>(worker, plan.layout.paired_powers)),
       power_parts_(part<std::uint16_t>(worker, plan.layout.power_parts)),
@@ -26,7 +26,7 @@ TileValues::TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens
 
 void TileValues::begin(std::size_t rows) {
   if (plan_.pairs_values) choose_exponents(rows);
-  if (!writes_first_) std::fill(sums_, sums_ + rows * stride_, 0.0f);
+  if (!writes_first_) std::fill(accumulators_, accumulators_ + rows * accumulators_stride_, 0.0f);
 }
 
 // Rows that see the first block of values have their powers brought to the size of these.
@@ -77,8 +77,8 @@ kernels::PoolPartsArgs TileValues::parts_of(const Tile& tile, std::size_t first,
           .plain_panel_stride = plain.panel_stride,
           .plain_row_stride = plain.row_stride,
           .accumulate = !writes_first_ || first > begin_,
-          .c = sums(tile.row),
-          .c_stride = static_cast<std::ptrdiff_t>(stride_),
+          .c = accumulators(tile.row),
+          .c_stride = static_cast<std::ptrdiff_t>(accumulators_stride_),
           .scratch = power_parts_};
 }
 
@@ -91,8 +91,8 @@ void TileValues::pool_block(const Tile& tile, const float* p, std::ptrdiff_t p_s
                                 .b = from.panels,
                                 .b_panel_stride = from.panel_stride,
                                 .b_row_stride = from.row_stride,
-                                .c = sums(tile.row),
-                                .c_stride = static_cast<std::ptrdiff_t>(stride_),
+                                .c = accumulators(tile.row),
+                                .c_stride = static_cast<std::ptrdiff_t>(accumulators_stride_),
                                 .num_rows = tile.rows,
                                 .num_columns = value_size_,
                                 .inner = columns,
@@ -109,7 +109,7 @@ void TileValues::pool_block(const Tile& tile, const float* p, std::ptrdiff_t p_s
   args.inner_lens = nullptr;
   for (std::size_t r = 0; r < tile.rows; ++r) {
     args.a = p + static_cast<std::ptrdiff_t>(r) * p_stride;
-    args.c = sums(tile.row + r);
+    args.c = accumulators(tile.row + r);
     args.inner = static_cast<std::size_t>(tile_lens[r]);
     if (args.inner > 0 || !args.accumulate) multiply(args, by_pairs, r, first);
   }
@@ -141,7 +141,7 @@ void TileValues::multiply(const kernels::TileProductArgs& product, bool by_pairs
 // Running sums to totals, where there are two levels; sums start again from 0.
 void TileValues::add_to_totals(std::size_t row, std::size_t rows) {
   for (std::size_t r = row; r < row + rows; ++r) {
-    float* from = sums(r);
+    float* from = accumulators(r);
     for (std::size_t n = 0; n < plan_.padded_values; ++n) {
       from[plan_.padded_values + n] += from[n];
       from[n] = 0.0f;
@@ -150,9 +150,9 @@ void TileValues::add_to_totals(std::size_t row, std::size_t rows) {
 }
 
 const float* TileValues::totals(std::size_t rows) {
-  if (plan_.accumulator_levels == 1) return sums_;
+  if (plan_.accumulator_levels == 1) return accumulators_;
   add_to_totals(0, rows);
-  return sums_ + plan_.padded_values;
+  return accumulators_ + plan_.padded_values;
 }
 
 }  // namespace attend::detail

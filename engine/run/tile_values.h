@@ -1,5 +1,5 @@
 // What a tile's powers are multiplied by: a head's values, in plain products, by pairs of terms or by bfloat16 parts;
-// and the sums of these products, a row for each query of a group.
+// and the accumulators of these products, a row for each query of a group.
 #ifndef ATTEND_RUN_TILE_VALUES_H_
 #define ATTEND_RUN_TILE_VALUES_H_
 
@@ -24,22 +24,22 @@ class TileValues {
 
   // For SoftmaxTileArgs: what powers of rows from `row` on are brought to, for pairs, or null.
   const float* power_exponents(std::size_t row) const { return plan_.pairs_values ? power_exponents_ + row : nullptr; }
-  // The running sums of the group's rows from `row` on.
-  float* sums(std::size_t row) const { return sums_ + row * stride_; }
-  std::size_t sums_stride() const { return stride_; }
+  // Of the group's rows from `row` on: the running sums.
+  float* accumulators(std::size_t row) const { return accumulators_ + row * accumulators_stride_; }
+  std::size_t accumulators_stride() const { return accumulators_stride_; }
 
   // Before rows from `row` on meet the keys from `first` on.
   void begin_keys(std::size_t row, std::size_t rows, std::size_t first) {
     if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(row, rows);
   }
-  // sums += p values, over keys first ... first + columns - 1; = with the first keys of all, if the first products are
-  // written. tile_lens: how many of these keys each row sees, which is forgotten.
+  // accumulators += p values, over keys first ... first + columns - 1; = with the first keys of all, if the first
+  // products are written. tile_lens: how many of these keys each row sees, which is forgotten.
   void pool(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns,
             std::int32_t* tile_lens);
   // What products by parts want for that; powers and lens are still to be told.
   kernels::PoolPartsArgs parts_of(const Tile& tile, std::size_t first, std::size_t columns);
 
-  // The sums of all keys, rows of them sums_stride() apart, when the group has met them.
+  // The sums over all keys, rows of them accumulators_stride() apart, when the group has met them.
   const float* totals(std::size_t rows);
 
  private:
@@ -58,12 +58,12 @@ class TileValues {
   const RowLens& lens_;
   const std::size_t begin_, limit_;
   const std::size_t value_size_;
-  const std::size_t stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
-  // Whether products with the first keys are written to whole rows of sums, rather than added to rows that were
+  const std::size_t accumulators_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
+  // Whether products with the first keys are written to whole rows of accumulators, rather than added to rows that were
   // cleared: 2 % of dot/b8_h12_m512_n512_d64_lens (AVX3, Zen 5). Rows of a tile that meets some key get zeros where
   // they meet none; of other tiles they keep what they held, and with l = 0 nobody looks.
   const bool writes_first_;
-  float* const sums_;
+  float* const accumulators_;
   float* const power_exponents_;
   kernels::PairedRow* const paired_powers_;
   std::uint16_t* const power_parts_;
