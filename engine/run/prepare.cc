@@ -155,7 +155,8 @@ void prepare_keys(const PlanImpl& plan, const BoundKeys& keys, const PreparedVie
     starts[b + 1] = starts[b] + VisibleKeys(keys.valid_lens, rows, keys.num_keys).limit(b);
   }
   const Addition addition{plan, keys, prepared_side(plan, prepared.memory), prepared.lens(), starts};
-  if (plan.factored) {
+  const bool appends = std::any_of(addition.lens, addition.lens + keys.batch, [](std::int32_t len) { return len > 0; });
+  if (plan.factored && appends) {
     run_items(executor, plan.options.threads, static_cast<std::size_t>(keys.batch),
               [&](const Item& item) { widen_exps(addition, static_cast<std::int64_t>(item.index)); });
   }
