@@ -13,6 +13,8 @@ namespace {
 // Work items per thread where they are not alike. By arithmetic: who ends last keeps the others waiting for an item, a
 // quarter of a thread's work if they are. threads/* and what ends in _threads2 show what this comes to.
 constexpr std::size_t kItemsPerThread = 4;
+// The same where they are, or may be.
+constexpr std::size_t kAlikeItemsPerThread = 2;
 // Bytes of exponentials of the keys that a worker projects and pools itself: a quarter of 2 MiB of L2, beside the half
 // that it has for the rest (tile_rules.cc). Within that half there is no room for the 512 keys of
 // additive/b8_m64_n512_u256, which took 11.96 ms projected beforehand and 10.83 so; additive/b64_m1_n100_u256, whose
@@ -29,30 +31,33 @@ constexpr double kWorthIt = 0.9;
 // of 64 lanes of size 128 would be 524 KiB.
 constexpr std::size_t kLanesStateBytes = 256 * 1024;
 
+// Whether entries have as many valid keys, or may have.
+bool may_be_alike(ValidLens lens) { return lens == ValidLens::kNone || lens == ValidLens::kAny; }
+
+// What the busiest thread does of so many items that are cut into ranges, in items before the cut.
+double busiest(std::size_t items, std::size_t ranges, std::size_t threads) {
+  return static_cast<double>(divide_up(items * ranges, threads)) / static_cast<double>(ranges);
+}
+
 // Into how many ranges of queries each of so many heads is cut. Every range packs, or reads, all keys and values of its
 // head. Where heads are alike, or may be, two items a thread do, if they come out even to within a tenth. Intel Xeon
 // with AMX, 2 threads, 8 items or more and 4: 2048 queries and keys of a head of size 64 2.17 and 1.91 ms, 1000 queries
 // and 700 keys of three heads 1.30 and 1.12 (attend plan --layer dot --shape 1,1000,700,64 --num-heads 3 --threads 2
 // --measure); additive/b2_m256_n1024_u128_threads2 3.09 to 3.37 and 3.00 to 3.17.
-std::size_t query_ranges(const PlanImpl& plan, std::size_t heads) {
+std::size_t even_query_ranges(const PlanImpl& plan, std::size_t heads) {
   const std::size_t threads = to_size(plan.options.threads), most = divide_up(kItemsPerThread * threads, heads);
-  const ValidLens lens = plan.options.valid_lens;
-  if (plan.options.causal != Causal::kNone || lens == ValidLens::kPerBatch || lens == ValidLens::kPerQuery) return most;
-  for (std::size_t ranges = divide_up(2 * threads, heads); ranges < most; ++ranges) {
-    const std::size_t items = heads * ranges;
-    if (10 * divide_up(items, threads) * threads <= 11 * items) return ranges;
-  }
-  return most;
+  if (plan.options.causal != Causal::kNone || !may_be_alike(plan.options.valid_lens)) return most;
+  std::size_t ranges = divide_up(kAlikeItemsPerThread * threads, heads);
+  const double even = static_cast<double>(heads) / static_cast<double>(threads);
+  while (ranges < most && even < kWorthIt * busiest(heads, ranges, threads)) ++ranges;
+  return ranges;
 }
 
 // Into how many ranges of heads, at most, each of so many items is cut, so that the busiest thread has less to do.
 std::size_t even_head_ranges(std::size_t items, std::size_t threads, std::size_t most) {
-  const auto busiest = [&](std::size_t ranges) {  // in items before the cut
-    return static_cast<double>(divide_up(items * ranges, threads)) / static_cast<double>(ranges);
-  };
   std::size_t best = 1;
   for (std::size_t ranges = 2; ranges <= std::min(most, threads); ++ranges) {
-    if (busiest(ranges) < kWorthIt * busiest(best)) best = ranges;
+    if (busiest(items, ranges, threads) < kWorthIt * busiest(items, best, threads)) best = ranges;
   }
   return best;
 }
@@ -77,7 +82,7 @@ std::size_t lanes_head_ranges(const PlanImpl& plan, std::size_t items) {
   const std::size_t least = divide_up(heads, std::max<std::size_t>(most_heads, 1));
   if (threads == 1) return std::min(least, heads);
   const ValidLens lens = plan.options.valid_lens;
-  const std::size_t per_thread = lens == ValidLens::kAny ? 2 : kItemsPerThread;
+  const std::size_t per_thread = may_be_alike(lens) ? kAlikeItemsPerThread : kItemsPerThread;
   const std::size_t for_threads =
       lens == ValidLens::kNone ? even_head_ranges(items, threads, heads) : divide_up(per_thread * threads, items);
   return std::min(std::max(least, for_threads), heads);
@@ -114,7 +119,7 @@ void choose_split(PlanImpl& plan) {
   const std::size_t heads =
       std::max<std::size_t>(to_size(plan.shape.batch) * (decode || lanes ? 1 : to_size(plan.num_kv_heads)), 1);
   const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
-  plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(query_ranges(plan, heads), 1, tiles);
+  plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(even_query_ranges(plan, heads), 1, tiles);
   const std::size_t chunks = plan.num_chunks();
   if (chunks > 1 || plan.window_keys > 0 || plan.reads_rows()) plan.query_ranges = 1;
   if (decode) plan.head_ranges = decode_head_ranges(plan, heads * chunks);
