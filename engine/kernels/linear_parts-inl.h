@@ -103,7 +103,7 @@ struct NextWeights {
     }
   }
 };
-static constexpr size_t kLeastRowsToPrefetch = 64;
+static constexpr size_t kLeastRowsToPrefetch = 64;  // see Prefetch above
 
 // All rows by one slice of their terms: parts of a row's terms are taken while the rows before meet the first columns,
 // results stored while the next ones are summed.
