@@ -1,10 +1,13 @@
 // What bounds everything else: machine/fma_peak is the most multiply-adds one core does, machine/read_bandwidth* how
 // fast it reads from L1, L2, L3 and memory. Every other family's peak_percent refers to the former. The loops are the
-// library's own (engine/kernels/machine_speed.h), with which attend::Machine measures too.
+// library's own (engine/kernels/machine_speed.h), with which attend::Machine measures too. machine/copy is what a
+// softmax of rows in memory cannot beat, masked_softmax/r4096_n1024: the C library's copy of as many bytes. GB: read
+// and written, as there.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,6 +42,17 @@ void bench_read_bandwidth(benchmark::State& state, const Target& target, std::si
     benchmark::DoNotOptimize(sum);
   }
   state.counters["GB"] = per_second(static_cast<double>(bytes) * 1e-9);
+}
+
+void bench_copy(benchmark::State& state) {
+  constexpr std::size_t kElements = std::size_t{4096} * 1024;
+  const AlignedFloats from(kElements, 1);
+  AlignedFloats to(kElements);
+  for (auto _ : state) {
+    std::memcpy(to.data(), from.data(), kElements * sizeof(float));
+    benchmark::ClobberMemory();
+  }
+  state.counters["GB"] = per_second(2.0 * kElements * sizeof(float) * 1e-9);
 }
 
 }  // namespace
@@ -102,6 +116,7 @@ void register_machine_benchmarks() {
       });
     }
   }
+  register_case("machine/copy", "libc", bench_copy);
 }
 
 }  // namespace attend::bench
