@@ -67,11 +67,19 @@ struct ThreadPool::Impl {
   std::size_t num_tasks = 0;
   std::atomic<std::size_t> generation{0};
   std::atomic<int> working{0};  // threads inside the current loop
-  std::atomic<bool> stopping{false};
+  std::atomic<bool> caller_sleeps{false}, stopping{false};
   std::atomic<std::size_t> next{0};
 
   void draw(const TaskRef& run, std::size_t tasks) {
     for (std::size_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) run(i);
+  }
+
+  // A worker is done with its loop. The mutex is for a caller who sleeps alone: whoever spins would find it taken and
+  // sleep after all.
+  void leave() {
+    if (--working > 0 || !caller_sleeps) return;
+    { const std::lock_guard lock(mutex); }  // who is about to sleep does
+    idle.notify_one();
   }
 
   void stop() {
@@ -98,8 +106,7 @@ struct ThreadPool::Impl {
       ++working;
       lock.unlock();
       draw(run, tasks);
-      lock.lock();
-      if (--working == 0) idle.notify_one();
+      leave();
     }
   }
 };
@@ -136,9 +143,11 @@ void ThreadPool::parallel_for(std::size_t num_tasks, TaskRef task) {
     impl_->task = nullptr;
   }
   const auto done = [&] { return impl_->working.load() == 0; };
-  spin_until(done);
+  if (spin_until(done)) return;
   std::unique_lock lock(impl_->mutex);
+  impl_->caller_sleeps = true;
   impl_->idle.wait(lock, done);
+  impl_->caller_sleeps = false;
 }
 
 }  // namespace attend

@@ -121,6 +121,29 @@ TEST_CASE("pool of threads: sleeps while there is nothing to do") {
   CHECK(process_seconds() - before < 0.05);  // spinning workers would burn 0.1 s each
 }
 
+TEST_CASE("pool of threads: a caller sleeps while others take long to end, and is woken") {
+  ThreadPool pool(2);
+  const std::thread::id caller = std::this_thread::get_id();
+  const double before = process_seconds();
+  std::size_t ended = 0;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::atomic<bool> other_is_here{false};
+    std::atomic<int> ends{0};
+    pool.parallel_for(2, [&](std::size_t) {
+      if (std::this_thread::get_id() == caller) {
+        while (!other_is_here) std::this_thread::yield();
+      } else {
+        other_is_here = true;
+        std::this_thread::sleep_for(10ms);
+      }
+      ++ends;
+    });
+    ended += ends == 2 ? 1 : 0;
+  }
+  CHECK(ended == 20);
+  CHECK(process_seconds() - before < 0.1);  // of 0.2 that a spinning caller would burn
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("pool of threads: threads that cannot be started are an Error, not the end of the process") {
   constexpr int kUnlimited = 77;
