@@ -8,6 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "engine/kernels/prefetch.h"
 
 namespace attend::kernels {
 
@@ -71,7 +74,9 @@ struct FactoredScoreArgs {
   const std::int32_t* lens;  // num_queries: how many of these keys each query sees (more than num_keys means all, less
                              // than 0 none); nullptr: all. Keys beyond take no part in the choice of the tier
   int forced_tier;           // a ScoreTier for tests and experiments; -1: by range
-  std::uint32_t* tier_counts;  // kNumScoreTiers counters of (query, panel) pairs, added to; or nullptr
+  std::uint32_t* tier_counts;          // kNumScoreTiers counters of (query, panel) pairs, added to; or nullptr
+  std::span<PrefetchRows> ahead = {};  // rows to prefetch meanwhile, in this order,
+  std::size_t ahead_lines = 0;         // and about how many lines of them
 };
 
 struct ExpKeysArgs {

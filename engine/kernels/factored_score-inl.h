@@ -45,6 +45,7 @@
 #include "engine/kernels/additive_score-inl.h"
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/panel-inl.h"
+#include "engine/kernels/prefetch.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/math-inl.h"
 #include "engine/simd/tail-inl.h"
@@ -177,10 +178,17 @@ HWY_INLINE void AddBlock(D /*d*/, V s, V& sum, V& carry) {
   sum = next;
 }
 
+// What is prefetched beside scores: several queries' take long enough for a few lines in each group of hidden units.
+struct LinesAhead {
+  PrefetchLines lines;
+  size_t per_group;
+};
+
 // Scores of queries m to m + kRows - 1 and kVectors vectors of a panel from `lane` on, kNarrow: one, of that width. The
 // same operations in the same order for each, whatever kRows and kVectors are.
 template <size_t kTerms, size_t kRows, size_t kVectors, bool kNarrow, class D>
-HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, size_t panel, size_t lane, size_t narrow) {
+HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, size_t panel, size_t lane, size_t narrow,
+                               LinesAhead& ahead) {
   using V = hn::Vec<D>;
   static_assert(kRows * kVectors <= 4 && (kVectors == 1 || !kNarrow));
   const V zero = hn::Zero(d);
@@ -191,9 +199,12 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   Group<kNarrow> group{args.query_exps + row * stride,
                        args.key_exps + (panel * PanelWidth(d) + lane) * args.num_hiddens, args.folded_w_v,
                        args.folded_w_v + RoundUpTo8(args.num_hiddens), narrow};
+  PrefetchLines lines = ahead.lines;  // in registers
+  const size_t per_group = kRows == kScoreRowsPerStep ? ahead.per_group : 0;
   for (size_t left = args.num_hiddens; left != 0;) {
     V s0 = carry0, s1 = carry1, s2 = carry2, s3 = carry3;
     for (size_t i = 0; i < kGroupsPerBlock<kTerms> && left != 0; ++i) {
+      for (size_t line = 0; line < per_group; ++line) lines.fetch();
       if (HWY_LIKELY(left >= 8)) {
         AddGroups<kTerms, kRows, kVectors>(d, group, stride, vector, 8, s0, s1, s2, s3);
         left -= 8;
@@ -211,6 +222,7 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
     AddBlock(d, s2, sum2, carry2);
     AddBlock(d, s3, sum3, carry3);
   }
+  if constexpr (kRows == kScoreRowsPerStep) ahead.lines = lines;
   float* scores = args.scores + row * args.scores_stride + panel * PanelWidth(d) + lane;
   const auto store = [&](size_t i, V sum, V carry) HWY_ATTR {
     float* to = scores + static_cast<std::ptrdiff_t>(i / kVectors) * args.scores_stride + i % kVectors * hn::Lanes(d);
@@ -225,18 +237,18 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
 // Query m, or kScoreRowsPerStep queries from there on, and `count` vectors of a panel, none of them narrow.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
-                                size_t count) {
+                                size_t count, LinesAhead& ahead) {
   if (num_rows == kScoreRowsPerStep) {
     for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
-      FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0);
+      FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0, ahead);
     }
   } else if (count == 1) {
-    FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, 0, 0);
+    FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, 0, 0, ahead);
   } else if (count == 2) {
-    FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, 0, 0);
+    FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, 0, 0, ahead);
   } else if constexpr (kVectorsPerPanel == 4) {
-    if (count == 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, 0, 0);
-    if (count == 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, 0, 0);
+    if (count == 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, 0, 0, ahead);
+    if (count == 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, 0, 0, ahead);
   }
 }
 
@@ -245,21 +257,23 @@ HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, si
 // sums went through memory, and additive_score/m128_n512_u256 took 1.5 times as long, though it has none.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
-                             size_t num_vectors) {
+                             size_t num_vectors, size_t lines_per_group) {
+  LinesAhead ahead{PrefetchLines(args.ahead, args.query_exps), lines_per_group};
   const size_t N = hn::Lanes(d), last = (num_vectors - 1) * N;
   const size_t width = exps_width(args.num_exps - (panel * PanelWidth(d) + last), N);
   const size_t rows = num_rows == kScoreRowsPerStep ? num_rows : 1;  // at a time
   for (size_t i = 0; i < num_rows; i += rows) {
-    FactoredVectors<kTerms>(d, args, m + i, rows, panel, width < N ? num_vectors - 1 : num_vectors);
+    FactoredVectors<kTerms>(d, args, m + i, rows, panel, width < N ? num_vectors - 1 : num_vectors, ahead);
     if constexpr (hn::MaxLanes(D()) > 4) {
       if (width == N) continue;
       if (rows == kScoreRowsPerStep) {
-        FactoredTile<kTerms, kScoreRowsPerStep, 1, true>(d, args, m, panel, last, width);
+        FactoredTile<kTerms, kScoreRowsPerStep, 1, true>(d, args, m, panel, last, width, ahead);
       } else {
-        FactoredTile<kTerms, 1, 1, true>(d, args, m + i, panel, last, width);
+        FactoredTile<kTerms, 1, 1, true>(d, args, m + i, panel, last, width, ahead);
       }
     }
   }
+  ahead.lines.stop();
 }
 
 // The same by tanh of each sum.
@@ -316,10 +330,20 @@ HWY_INLINE PanelView ViewPanel(D d, const FactoredScoreArgs& args, size_t m, siz
   return view;
 }
 
+// How many lines are prefetched in each group of hidden units, so that all are when the scores are there.
+template <class D>
+HWY_INLINE size_t LinesPerGroup(D d, const FactoredScoreArgs& args) {
+  const size_t steps = (args.num_queries + kScoreRowsPerStep - 1) / kScoreRowsPerStep;
+  const size_t vectors = (args.num_keys + hn::Lanes(d) - 1) / hn::Lanes(d);
+  const size_t groups = steps * vectors * RoundUpTo8(args.num_hiddens) / 8;
+  return groups == 0 ? 0 : (args.ahead_lines + groups - 1) / groups;
+}
+
 // Panel by panel; up to kScoreRowsPerStep neighbouring queries of one tier together.
 template <class D>
 HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
   if (args.num_queries == 0) return;
+  const size_t lines = LinesPerGroup(d, args);
   for (size_t panel = 0; panel * PanelWidth(d) < args.num_keys; ++panel) {
     PanelView next = ViewPanel(d, args, 0, panel, {0, 0.0f, ScoreTier::kRational});
     for (size_t m = 0; m < args.num_queries;) {
@@ -337,16 +361,16 @@ HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
         const size_t num_vectors = (num_keys + hn::Lanes(d) - 1) / hn::Lanes(d);
         switch (view.tier) {
           case ScoreTier::kEight:
-            FactoredStep<8>(d, args, m, num_rows, panel, num_vectors);
+            FactoredStep<8>(d, args, m, num_rows, panel, num_vectors, lines);
             break;
           case ScoreTier::kFour:
-            FactoredStep<4>(d, args, m, num_rows, panel, num_vectors);
+            FactoredStep<4>(d, args, m, num_rows, panel, num_vectors, lines);
             break;
           case ScoreTier::kTwo:
-            FactoredStep<2>(d, args, m, num_rows, panel, num_vectors);
+            FactoredStep<2>(d, args, m, num_rows, panel, num_vectors, lines);
             break;
           case ScoreTier::kOne:
-            FactoredStep<1>(d, args, m, num_rows, panel, num_vectors);
+            FactoredStep<1>(d, args, m, num_rows, panel, num_vectors, lines);
             break;
           case ScoreTier::kRational:
             RationalStep(d, args, m, num_rows, panel, num_vectors);

@@ -21,6 +21,9 @@ struct PrefetchRows {
   std::size_t size = 0;         // elements of a row
   std::size_t done = 0;         // elements of the first row whose lines are prefetched already
 
+  // Of rows that each begin with a line.
+  std::size_t num_lines() const { return num_rows * ((size + kLine - 1) / kLine) - done / kLine; }
+
   // Prefetches `count` rows. Into L2: the kernel at work fills L1.
   void fetch(std::size_t count) {
     for (; count > 0 && num_rows > 0; --count, --num_rows, next += stride, done = 0) {
@@ -58,7 +61,7 @@ class PrefetchLines {
   void stop() const {
     if (source_ == nullptr) return;
     *source_ = rows_;
-    source_->done = static_cast<std::size_t>(line_ - rows_.next);
+    source_->done = rows_.num_rows == 0 ? 0 : static_cast<std::size_t>(line_ - rows_.next);
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "engine/base/carver.h"
 #include "engine/base/checked.h"
+#include "engine/run/next_rows.h"
 
 namespace attend::detail {
 
@@ -178,6 +179,16 @@ HeadKeys::Values HeadKeys::values_of_span(std::size_t first) {
                                                  .panel_stride = span_size(span) * panel_});
   }
   return {packed_values_ + (first - span) * panel_, span_size(span) * panel_, width};
+}
+
+kernels::PrefetchRows HeadKeys::values_ahead(std::size_t first, std::size_t last) const {
+  if (packed_.value_panels != nullptr) {
+    return {packed_.value_panels_at(b_, h_, first), static_cast<std::ptrdiff_t>(packed_.capacity * panel_),
+            plan_.padded_values / panel_, (last - first) * panel_};
+  }
+  if (!values_in_place() && span_begin(first) == values_span_) return {};
+  return rows_from(job_.values, b_, h_, static_cast<std::int64_t>(first), static_cast<std::int64_t>(last),
+                   plan_.head_value_size);
 }
 
 // Rows of whole panels need no packing. Those that lie as a panel does are used there, where all queries see the same

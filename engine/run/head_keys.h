@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "engine/kernels/prefetch.h"
 #include "engine/run/key_window.h"
 #include "engine/run/pool.h"
 
@@ -17,6 +18,9 @@ class HeadKeys {
   // Keys `begin` to limit - 1. window: where keys are projected, or null.
   HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t begin, std::size_t limit, KeyWindow* window,
            std::byte* worker);
+
+  std::int64_t entry() const { return b_; }
+  std::int64_t head() const { return h_; }  // of keys
 
   // What a gaussian's keys and queries are moved by, or null.
   const float* center() const { return center_; }
@@ -64,6 +68,9 @@ class HeadKeys {
     std::ptrdiff_t row_stride;
   };
   Values values(std::size_t first);
+
+  // What of memory values() will read, or begin to, for these.
+  kernels::PrefetchRows values_ahead(std::size_t first, std::size_t last) const;
 
   // Looks at the first block of the head's values: the mean square that powers are brought to for pairs, or 0.
   float look_at_values();

@@ -21,10 +21,11 @@ void NextRows::at_work(std::int64_t b, const Queries& group, const Queries& next
 void NextRows::goes_on_with(std::size_t item, std::size_t most_keys) {
   // An additive score's keys are projected or prepared; what is packed already is not read again.
   if (plan_.layer->score == Score::kAdditive || job_.packed.value_panels != nullptr) return;
-  const auto head = static_cast<std::int64_t>(item / (plan_.query_ranges * job_.num_chunks()));
+  const TilesItem next = tiles_item(job_, item);
+  const std::int64_t head = next.first_head;
   if (head >= job_.batch * plan_.num_kv_heads) return;
   const std::int64_t b = head / plan_.num_kv_heads, kv_head = head % plan_.num_kv_heads;
-  const auto [begin, limit] = job_.chunk_range(b, item % job_.num_chunks());
+  const auto [begin, limit] = job_.chunk_range(b, next.chunk);
   const auto first = static_cast<std::int64_t>(begin);
   const auto last = static_cast<std::int64_t>(std::min(limit, begin + most_keys));
   if (plan_.query_ranges == 1) {

@@ -14,6 +14,17 @@ std::size_t num_pool_items(const PoolJob& job) {
   return divide_up(heads, plan.entries_per_item) * plan.query_ranges * job.num_chunks();
 }
 
+TilesItem tiles_item(const PoolJob& job, std::size_t index) {
+  const PlanImpl& plan = *job.plan;
+  const std::size_t ranges = plan.query_ranges, chunks = job.num_chunks();
+  const auto first = static_cast<std::int64_t>(index / (ranges * chunks) * plan.entries_per_item);
+  return {
+      .first_head = first,
+      .last_head = std::min(job.batch * plan.num_kv_heads, first + static_cast<std::int64_t>(plan.entries_per_item)),
+      .range = index / chunks % ranges,
+      .chunk = index % chunks};
+}
+
 HeadsItem heads_item(const PoolJob& job, std::size_t index) {
   const PlanImpl& plan = *job.plan;
   const std::size_t chunks = job.num_chunks();

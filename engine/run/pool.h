@@ -57,6 +57,13 @@ struct PoolJob {
 // them, likewise.
 std::size_t num_pool_items(const PoolJob& job);
 
+// What an item of tiles is of: a range of the queries of some key-value heads, counted over all entries.
+struct TilesItem {
+  std::int64_t first_head, last_head;  // behind the last item, first_head is beyond all heads
+  std::size_t range, chunk;
+};
+TilesItem tiles_item(const PoolJob& job, std::size_t index);
+
 // Key-value heads first to last - 1.
 struct HeadRange {
   std::int64_t first, last;

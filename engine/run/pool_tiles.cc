@@ -11,6 +11,7 @@
 #include "engine/base/carver.h"
 #include "engine/run/head_keys.h"
 #include "engine/run/key_window.h"
+#include "engine/run/next_keys.h"
 #include "engine/run/next_rows.h"
 #include "engine/run/tile_scores.h"
 #include "engine/run/tile_values.h"
@@ -27,11 +28,11 @@ class HeadGroup {
   HeadGroup(const HeadGroup&) = delete;  // its parts refer to each other
   // window: where keys are projected, or null.
   HeadGroup(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
-            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts, NextRows& next_rows)
+            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts, NextRows& next_rows, NextKeys& next_keys)
       : job_(job),
         plan_(*job.plan),
         keys_(job, b, kv_head, begin, limit, window, worker),
-        tile_scores_(job, b, kv_head, keys_, worker, tier_counts, next_rows),
+        tile_scores_(job, b, kv_head, keys_, worker, tier_counts, next_rows, next_keys),
         lens_{part<std::int32_t>(worker, plan_.layout.row_lens)},
         values_(plan_, keys_, lens_, begin, limit, worker, next_rows),
         kernels_(*job.plan->kernels),
@@ -46,7 +47,8 @@ class HeadGroup {
         max_lanes_(part<float>(worker, plan_.layout.max_lanes)),
         tile_lens_(part<std::int32_t>(worker, plan_.layout.tile_lens)),
         lens_here_(part<std::int32_t>(worker, plan_.layout.lens_of_pass)),
-        next_rows_(next_rows) {}
+        next_rows_(next_rows),
+        next_keys_(next_keys) {}
 
   // Queries first ... last - 1 of each head, a group at a time, and the same ones of all heads before the next ones:
   // where rows of heads lie side by side, they share pages, whose addresses are looked up once then. EPYC (Zen 4),
@@ -61,6 +63,7 @@ class HeadGroup {
       for (h_ = first_head; h_ < end_head; ++h_) {
         next_group_ = h_ + 1 < end_head ? NextRows::Queries{h_ + 1, m, end}
                                         : NextRows::Queries{first_head, end, std::min(computed, end + group)};
+        is_last_group_ = h_ + 1 == end_head && end == computed;
         pool_group(m, static_cast<std::size_t>(end - m), chunk);
       }
     }
@@ -112,14 +115,16 @@ class HeadGroup {
     start_softmax(group.rows);
     for (std::size_t pass = begin_; pass < group.longest; pass += plan_.pass_keys) {
       keys_.hold(pass);
-      if (pass + plan_.pass_keys >= group.longest) prefetch_next(group);
+      const std::size_t pass_end = std::min(pass + plan_.pass_keys, group.longest);
+      if (pass_end == group.longest) prefetch_next(group);
+      next_keys_.keys_at_work(keys_, pass, pass_end, group.longest, is_last_group_);
       if (plan_.parts && plan_.layer->score == Score::kDot) {
-        attend_by_parts(group, pass, std::min(pass + plan_.pass_keys, group.longest));
+        attend_by_parts(group, pass, pass_end);
         continue;
       }
       for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
         const Tile tile = lens_.tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
-        const std::size_t end = std::min(pass + plan_.pass_keys, tile.longest);
+        const std::size_t end = std::min(pass_end, tile.longest);
         for (std::size_t first = pass; first < end; first += plan_.tile_keys) {
           pool_tile(tile, first, std::min(plan_.tile_keys, end - first));
         }
@@ -285,6 +290,7 @@ class HeadGroup {
   const std::int64_t b_, kv_head_;
   std::int64_t h_ = 0;            // the query head at work
   NextRows::Queries next_group_;  // behind the group at work
+  bool is_last_group_ = false;    // of the head
   const std::size_t begin_, limit_;
   float* const row_max_;
   float* const row_sums_;
@@ -294,6 +300,7 @@ class HeadGroup {
   std::int32_t* const tile_lens_;
   std::int32_t* const lens_here_;  // of all rows of a group, of the keys of a pass
   NextRows& next_rows_;
+  NextKeys& next_keys_;
 };
 
 // The thread's tiles, where products go by parts.
@@ -316,34 +323,31 @@ class TilesOfThread {
 
 bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {
   const PlanImpl& plan = *job.plan;
-  const std::size_t ranges = plan.query_ranges, chunks = job.num_chunks();
-  const auto first_head = static_cast<std::int64_t>(item.index / (ranges * chunks) * plan.entries_per_item);
-  const auto range = static_cast<std::int64_t>(item.index / chunks % ranges);
-  const std::size_t chunk = item.index % chunks;
+  const TilesItem own = tiles_item(job, item.index);
   // Ranges hold whole tiles, so that none is cut for the sake of the split.
   const std::size_t per_range =
-      round_up(divide_up(static_cast<std::size_t>(job.num_queries), ranges), plan.tile_queries);
-  const std::int64_t first = range * static_cast<std::int64_t>(per_range);
+      round_up(divide_up(static_cast<std::size_t>(job.num_queries), plan.query_ranges), plan.tile_queries);
+  const std::int64_t first = static_cast<std::int64_t>(own.range * per_range);
   const std::int64_t last = std::min(job.num_queries, first + static_cast<std::int64_t>(per_range));
   if (first >= last) return true;
 
-  const std::int64_t last_head =
-      std::min(job.batch * plan.num_kv_heads, first_head + static_cast<std::int64_t>(plan.entries_per_item));
   std::optional<KeyWindow> window;
   if (job.key_job.map != nullptr) {
     window.emplace(plan, job.key_job, worker);
     // Additive layers have one head, so heads are entries.
-    if (plan.window_keys >= plan.key_capacity) window->hold(first_head, last_head, 0, plan.key_capacity);
+    if (plan.window_keys >= plan.key_capacity) window->hold(own.first_head, own.last_head, 0, plan.key_capacity);
   }
   const TilesOfThread tiles(plan);
   NextRows next_rows(job);
   next_rows.goes_on_with(item.next, plan.key_capacity);
-  for (std::int64_t head = first_head; head < last_head; ++head) {
+  NextKeys next_keys(job);
+  for (std::int64_t head = own.first_head; head < own.last_head; ++head) {
     const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
-    const auto [begin, limit] = job.chunk_range(b, chunk);
-    if (chunk > 0 && begin >= limit) continue;
-    HeadGroup(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts, next_rows)
-        .pool(first, last, chunk);
+    const auto [begin, limit] = job.chunk_range(b, own.chunk);
+    if (own.chunk > 0 && begin >= limit) continue;
+    next_keys.head_at_work(own, head, item.next);
+    HeadGroup(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts, next_rows, next_keys)
+        .pool(first, last, own.chunk);
   }
   return !window || !window->failed();
 }

@@ -5,11 +5,12 @@
 #include <cmath>
 
 #include "engine/base/carver.h"
+#include "engine/base/checked.h"
 
 namespace attend::detail {
 
 TileScores::TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
-                       std::uint64_t* tier_counts, NextRows& next_rows)
+                       std::uint64_t* tier_counts, NextRows& next_rows, NextKeys& next_keys)
     : job_(job),
       plan_(*job.plan),
       kernels_(*job.plan->kernels),
@@ -27,10 +28,12 @@ TileScores::TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head,
       query_exps_(part<float>(worker, plan_.layout.query_exps)),
       query_max_(part<float>(worker, plan_.layout.query_max)),
       tier_counts_(tier_counts),
-      next_rows_(next_rows) {}
+      next_rows_(next_rows),
+      next_keys_(next_keys) {}
 
 void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens) {
   h_ = h;
+  rows_ = rows;
   if (plan_.factored) {
     kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
                                       .stride = job_.queries.row_stride,
@@ -161,6 +164,7 @@ void TileScores::score_by_tanh(const Tile& tile, std::size_t first, std::size_t 
 void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std::size_t columns,
                                        const std::int32_t* lens, float* scores) {
   std::array<std::uint32_t, kernels::kNumScoreTiers> counts{};
+  const std::size_t tiles_left = divide_up(rows_ - tile.row, plan_.tile_queries);
   kernels_.additive_score.factored({.queries = job_.queries.at(b_, h_, tile.m),
                                     .queries_stride = job_.queries.row_stride,
                                     .query_exps = query_exps_ + tile.row * size_,
@@ -181,7 +185,9 @@ void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std:
                                     .num_hiddens = size_,
                                     .lens = lens,
                                     .forced_tier = static_cast<int>(plan_.options.score_tier),
-                                    .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data()});
+                                    .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data(),
+                                    .ahead = next_keys_.rows(),
+                                    .ahead_lines = next_keys_.num_lines(tiles_left)});
   if (tier_counts_ == nullptr) return;
   for (std::size_t tier = 0; tier < counts.size(); ++tier) tier_counts_[tier] += counts[tier];
 }

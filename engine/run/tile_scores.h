@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/run/head_keys.h"
+#include "engine/run/next_keys.h"
 #include "engine/run/next_rows.h"
 #include "engine/run/pool.h"
 #include "engine/run/tile.h"
@@ -16,7 +17,7 @@ class TileScores {
  public:
   // keys: those of key-value head kv_head of entry b. tier_counts: added to, or null.
   TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
-             std::uint64_t* tier_counts, NextRows& next_rows);
+             std::uint64_t* tier_counts, NextRows& next_rows, NextKeys& next_keys);
 
   // A group of queries of query head h is scored next, from query m on; lens: how many of the head's keys each sees.
   // Dot product: they are scaled and packed. Additive: they are used where they lie; the factored score wants their
@@ -53,7 +54,8 @@ class TileScores {
   const kernels::KernelSet& kernels_;
   HeadKeys& keys_;
   const std::int64_t b_, kv_head_;
-  std::int64_t h_ = 0;  // the query head at work
+  std::int64_t h_ = 0;    // the query head at work
+  std::size_t rows_ = 0;  // of the group at work
   const std::size_t size_, panel_stride_;
   const std::ptrdiff_t scores_stride_;
   float* const packed_queries_;
@@ -66,6 +68,7 @@ class TileScores {
   float* const query_max_;
   std::uint64_t* const tier_counts_;
   NextRows& next_rows_;
+  NextKeys& next_keys_;
 };
 
 }  // namespace attend::detail

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,8 @@ inline std::size_t panel_width(const Target& target) { return kernels::pack_kern
 
 // All that rows are made of ends at guard pages; keys are packed as the engine packs them. garbage: what stands in the
 // columns of the last panel beyond num_keys.
-inline Scores factored_scores(const Target& target, const Case& c, int forced_tier = -1, float garbage = 0.0f) {
+inline Scores factored_scores(const Target& target, const Case& c, int forced_tier = -1, float garbage = 0.0f,
+                              std::span<kernels::PrefetchRows> ahead = {}, std::size_t ahead_lines = 0) {
   const kernels::PackKernels pack = kernels::pack_kernels(target.id());
   const kernels::AdditiveScoreKernels kernels = kernels::additive_score_kernels(target.id());
   const std::size_t width = pack.panel_width, lanes = kernels.lanes;
@@ -132,7 +134,9 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .num_hiddens = c.num_hiddens,
                     .lens = c.lens.empty() ? nullptr : lens.data(),
                     .forced_tier = forced_tier,
-                    .tier_counts = result.tier_counts.data()});
+                    .tier_counts = result.tier_counts.data(),
+                    .ahead = ahead,
+                    .ahead_lines = ahead_lines});
   for (std::size_t m = 0; m < c.num_queries; ++m) {
     result.scores.insert(result.scores.end(), scores.get() + m * stride, scores.get() + m * stride + c.num_keys);
   }

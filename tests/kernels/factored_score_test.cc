@@ -202,6 +202,38 @@ TEST_CASE("factored score: a row's bits are its own") {
   });
 }
 
+TEST_CASE("factored score: rows are prefetched meanwhile, as many lines as are asked for, and change no bit") {
+  using kernels::PrefetchRows;
+  for_each_target([](const Target& target) {
+    Random random(7);
+    const std::size_t lanes = kernels::additive_score_kernels(target.id()).lanes;
+    for (const std::size_t u : {8u, 13u, 64u}) {
+      for (const std::size_t vectors : {1u, 3u, 7u}) {
+        const Case c = uniform_case(random, 8, vectors * lanes, u, 1.0f, 1.0f);
+        const std::size_t groups = 2 * vectors * ((u + 7) / 8);
+        for (int tier = -1; tier < static_cast<int>(kernels::ScoreTier::kRational); ++tier) {
+          const std::vector<float> expected = factored_scores(target, c, tier).scores;
+          for (const std::size_t lines : {std::size_t{0}, groups, 3 * groups - 1}) {
+            PrefetchRows rows[] = {{}, {.next = c.keys.data(), .stride = -5, .num_rows = 1000, .size = 1}};
+            CHECK(same_bits(factored_scores(target, c, tier, 0.0f, rows, lines).scores, expected));
+            CHECK(rows[1].num_rows == 1000 - (lines + groups - 1) / groups * groups);
+          }
+          // Row after row, each to its last line; single queries leave them alone.
+          PrefetchRows two[] = {{.next = c.keys.data(), .stride = 48, .num_rows = 1, .size = 33},
+                                {.next = c.keys.data(), .stride = 9, .num_rows = 2, .size = 16}};
+          CHECK(same_bits(factored_scores(target, c, tier, 0.0f, two, 5 * groups).scores, expected));
+          CHECK(two[0].num_rows + two[1].num_rows == 0);
+          const Case one{1,      c.num_keys, u, {c.queries.begin(), c.queries.begin() + static_cast<std::ptrdiff_t>(u)},
+                         c.keys, c.w_v,      {}};
+          PrefetchRows left{.next = c.keys.data(), .stride = 1, .num_rows = 9, .size = 1};
+          factored_scores(target, one, tier, 0.0f, {&left, 1}, 9);
+          CHECK(left.num_rows == 9);
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("factored score: keys that a query does not see change nothing") {
   for_each_target([](const Target& target) {
     Random random(6);

@@ -36,6 +36,7 @@ TEST_CASE("lines ahead: line by line from the first that has rows; a row that is
     CHECK(all[1].num_rows == 2);
     CHECK(all[1].next == memory + 100);
     CHECK(all[1].done == (lines > 1 ? 16 : 0));
+    CHECK(all[1].num_lines() == 2 * lines - (lines > 1 ? 1 : 0));
     PrefetchLines rest(all, memory);
     for (std::size_t i = 0; i < 2 * lines - (lines > 1 ? 1 : 0) - 1; ++i) rest.fetch();  // but one
     rest.stop();
@@ -43,6 +44,8 @@ TEST_CASE("lines ahead: line by line from the first that has rows; a row that is
     for (std::size_t i = 0; i < 5; ++i) rest.fetch();  // past the last
     rest.stop();
     CHECK(all[1].num_rows == 0);
+    CHECK(all[1].num_lines() == 0);
+    CHECK(all[1].done == 0);
     CHECK(all[2].num_rows == 1);
     PrefetchLines other(all, memory);
     other.fetch();
