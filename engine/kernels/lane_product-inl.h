@@ -188,15 +188,18 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
                         HWY_ATTR { return p.c + (row + i / kVectors) * p.c_stride + column + i % kVectors * lanes; };
   if constexpr (kValues) {
     if (terms.last && p.results != nullptr) {
-      const LaneResults& results = *p.results;
-#define ATTEND_STEP(i)                                                                                       \
-  if constexpr (i < kRows * kVectors) {                                                                      \
-    constexpr std::size_t r = i / kVectors, v = i % kVectors;                                                \
-    if (r + MostMissingRows<kRows>() >= kRows && r >= rows) return;                                          \
-    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, at_c(i)));                                               \
-    c##i = TimesFactor(d, c##i, hn::Set(d, results.factors[row + r]));                                       \
-    float* to = results.output + static_cast<std::ptrdiff_t>(row + r) * results.stride + column + v * lanes; \
-    kTail&& v + 1 == kVectors ? simd::StoreTail(c##i, d, to, left) : hn::StoreU(c##i, d, to);                \
+      // Copies: a vector that is stored might change what p refers to, for all that the compiler knows.
+      const float* const factors = p.results->factors + row;
+      const std::ptrdiff_t to_stride = p.results->stride;
+      float* const output = p.results->output + static_cast<std::ptrdiff_t>(row) * to_stride + column;
+#define ATTEND_STEP(i)                                                                        \
+  if constexpr (i < kRows * kVectors) {                                                       \
+    constexpr std::size_t r = i / kVectors, v = i % kVectors;                                 \
+    if (r + MostMissingRows<kRows>() >= kRows && r >= rows) return;                           \
+    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, at_c(i)));                                \
+    c##i = TimesFactor(d, c##i, hn::Set(d, factors[r]));                                      \
+    float* to = output + static_cast<std::ptrdiff_t>(r) * to_stride + v * lanes;              \
+    kTail&& v + 1 == kVectors ? simd::StoreTail(c##i, d, to, left) : hn::StoreU(c##i, d, to); \
   }
       ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
 #undef ATTEND_STEP
