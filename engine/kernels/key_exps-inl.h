@@ -42,21 +42,16 @@ HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, s
   const size_t step = kWhole ? hn::Lanes(d) : width;
   V max = hn::Zero(d);
 #if ATTEND_TRANSPOSES_IN_REGISTERS
-  const auto store = [&max, num_columns](V b, D tag, float* HWY_RESTRICT p) ATTEND_INLINE_ATTR {
+  const auto store = [&max, num_keys, num_columns](V b, D tag, float* HWY_RESTRICT p) ATTEND_INLINE_ATTR {
+    if (num_keys < num_columns) b = hn::IfThenElseZero(hn::FirstN(tag, num_keys), b);
     const V exps = ExpAndMax(tag, b, max);
     if constexpr (kWhole) {
-      (void)num_columns;
       hn::Store(exps, tag, p);
     } else {
       simd::StoreTail(exps, tag, p, num_columns);
     }
   };
-  size_t u = 0;
-  if (num_keys == hn::Lanes(d)) {
-    for (simd::transpose::WholeRows whole(d, rows, stride); u + 4 <= num_hiddens; u += 4, whole.go_on()) {
-      simd::transpose::FourColumns(d, whole, 4, to + u * step, step, store);
-    }
-  }
+  size_t u = simd::transpose::WholeFours(d, rows, stride, num_keys, num_hiddens, to, step, store);
   for (; u < num_hiddens; u += 4) {
     const simd::transpose::EndingRows ending{rows + u, stride, num_keys, num_hiddens - u};
     simd::transpose::FourColumns(d, ending, num_hiddens - u, to + u * step, step, store);

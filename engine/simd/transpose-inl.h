@@ -56,6 +56,26 @@ class WholeRows {
   std::ptrdiff_t stride_;
 };
 
+// The same where rows are missing, but not all: the last one takes their place.
+template <class D>
+class FewerRows {
+ public:
+  HWY_INLINE FewerRows(D /*d*/, const float* from, std::ptrdiff_t stride, size_t num_rows) {
+    for (size_t i = 0; i < hn::MaxLanes(D()); ++i) {
+      rows_[i] = from + static_cast<std::ptrdiff_t>(HWY_MIN(i, num_rows - 1)) * stride;
+    }
+  }
+  HWY_INLINE void go_on() { done_ += 4; }
+  HWY_INLINE const float* at(size_t row) const { return rows_[row] + done_; }
+  HWY_INLINE hn::Vec<hn::Full128<float>> operator[](size_t row) const {
+    return hn::LoadU(hn::Full128<float>(), at(row));
+  }
+
+ private:
+  const float* rows_[hn::MaxLanes(D())];
+  size_t done_ = 0;
+};
+
 // Four columns where rows or columns end: zeros beyond either, which are not read.
 struct EndingRows {
   const float* from;
@@ -85,13 +105,21 @@ HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& rows, size_t row) {
 }
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 // Masked loads that broadcast: insertions into a vector's upper half would be shuffles.
-template <class D>
-HWY_INLINE hn::Vec<D> GatherBlocks(D d, const WholeRows<D>& rows, size_t row) {
-  static_assert(WholeRows<D>::kNumBases == 4);
+template <class D, class Rows>
+HWY_INLINE hn::Vec<D> GatherByMasks(D d, const Rows& rows, size_t row) {
+  static_assert(hn::MaxLanes(D()) == 16);
   hn::Vec<D> blocks = hn::LoadDup128(d, rows.at(row + 12));
   blocks = hn::IfThenElse(hn::FirstN(d, 12), hn::LoadDup128(d, rows.at(row + 8)), blocks);
   blocks = hn::IfThenElse(hn::FirstN(d, 8), hn::LoadDup128(d, rows.at(row + 4)), blocks);
   return hn::IfThenElse(hn::FirstN(d, 4), hn::LoadDup128(d, rows.at(row)), blocks);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> GatherBlocks(D d, const WholeRows<D>& rows, size_t row) {
+  return GatherByMasks(d, rows, row);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> GatherBlocks(D d, const FewerRows<D>& rows, size_t row) {
+  return GatherByMasks(d, rows, row);
 }
 #endif
 
@@ -132,6 +160,22 @@ HWY_INLINE void FourColumns(D d, const Rows& rows, size_t num_columns, float* HW
   if (num_columns > 3) store(hn::BitCast(d, hn::InterleaveUpper(pairs, upper01, upper23)), d, to + 3 * to_stride);
 }
 
+// The same for whole fours of num_columns; returns how many columns these are.
+template <class D, class Store>
+HWY_INLINE size_t WholeFours(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows, size_t num_columns,
+                             float* HWY_RESTRICT to, size_t to_stride, const Store& store) {
+  size_t k = 0;
+  const auto all = [&](auto rows) ATTEND_INLINE_ATTR {
+    for (; k + 4 <= num_columns; k += 4, rows.go_on()) FourColumns(d, rows, 4, to + k * to_stride, to_stride, store);
+  };
+  if (num_rows == hn::Lanes(d)) {
+    all(WholeRows(d, from, from_stride));
+  } else if (num_rows > 0) {
+    all(FewerRows(d, from, from_stride, num_rows));
+  }
+  return k;
+}
+
 }  // namespace transpose
 #endif  // ATTEND_TRANSPOSES_IN_REGISTERS
 
@@ -141,10 +185,12 @@ template <class D>
 HWY_INLINE void TransposeRowsExactly(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows,
                                      size_t num_columns, float* HWY_RESTRICT to, size_t to_stride) {
 #if ATTEND_TRANSPOSES_IN_REGISTERS
-  for (size_t k = 0; k < num_columns; k += 4) {
+  const transpose::ExactStore store{num_rows};
+  size_t k = transpose::WholeFours(d, from, from_stride, num_rows, num_columns, to, to_stride, store);
+  for (; k < num_columns; k += 4) {
     const size_t left = num_columns - k;
     const transpose::EndingRows rows{from + k, from_stride, num_rows, left};
-    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride, transpose::ExactStore{num_rows});
+    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride, store);
   }
 #else
   (void)d;
@@ -163,12 +209,7 @@ HWY_INLINE void TransposeRows(D d, const float* from, std::ptrdiff_t from_stride
                               float* HWY_RESTRICT to, size_t to_stride) {
 #if ATTEND_TRANSPOSES_IN_REGISTERS
   const transpose::WholeStore store;
-  size_t k = 0;
-  if (num_rows == hn::Lanes(d)) {
-    for (transpose::WholeRows rows(d, from, from_stride); k + 4 <= num_columns; k += 4, rows.go_on()) {
-      transpose::FourColumns(d, rows, 4, to + k * to_stride, to_stride, store);
-    }
-  }
+  size_t k = transpose::WholeFours(d, from, from_stride, num_rows, num_columns, to, to_stride, store);
   for (; k < num_columns; k += 4) {
     const size_t left = num_columns - k;
     const transpose::EndingRows rows{from + k, from_stride, num_rows, left};
