@@ -1,6 +1,8 @@
 // threads/*: the same runs on 1, 2, ... threads, as many as this process may use; best target only. Real time.
 //     threads/CASE_tT/TARGET/real_time    T: threads that the plan was made for and the pool has
+//     threads/empty_loop_tT/real_time     a loop of the pool, a task per thread that does nothing
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,9 +35,19 @@ struct Family {
   Count count;
 };
 
+void empty_loop(benchmark::State& state, int threads) {
+  ThreadPool pool(threads);
+  for (auto _ : state) pool.parallel_for(static_cast<std::size_t>(threads), [](std::size_t) {});
+}
+
 }  // namespace
 
 void register_threads_benchmarks() {
+  for (const int threads : thread_counts(ThreadPool::available_threads())) {
+    benchmark::RegisterBenchmark(("threads/empty_loop_t" + std::to_string(threads)).c_str(),
+                                 [=](benchmark::State& state) { empty_loop(state, threads); })
+        ->UseRealTime();
+  }
   // A constant: clang minds that a lambda captures what it need not, g++ that it does not what it must.
   static constexpr const AdditiveCase& kAdditive = kAdditiveCases[0];
   const auto dot = [](const DotCase& c) { return shared_problem([c] { return dot_problem(c); }); };

@@ -74,11 +74,11 @@ struct ThreadPool::Impl {
     for (std::size_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) run(i);
   }
 
-  // A worker is done with its loop. The mutex is for a caller who sleeps alone: whoever spins would find it taken and
-  // sleep after all.
+  // A worker is done with its loop. It takes the mutex only for a caller who sleeps: one who spins would find it taken,
+  // and sleep after all. bench: threads/empty_loop_t*
   void leave() {
     if (--working > 0 || !caller_sleeps) return;
-    { const std::lock_guard lock(mutex); }  // who is about to sleep does
+    { const std::lock_guard lock(mutex); }  // a caller who is about to sleep does so before
     idle.notify_one();
   }
 
