@@ -333,10 +333,10 @@ HWY_INLINE PanelView ViewPanel(D d, const FactoredScoreArgs& args, size_t m, siz
 // How many lines are prefetched in each group of hidden units, so that all are when the scores are there.
 template <class D>
 HWY_INLINE size_t LinesPerGroup(D d, const FactoredScoreArgs& args) {
-  const size_t steps = (args.num_queries + kScoreRowsPerStep - 1) / kScoreRowsPerStep;
-  const size_t vectors = (args.num_keys + hn::Lanes(d) - 1) / hn::Lanes(d);
-  const size_t groups = steps * vectors * RoundUpTo8(args.num_hiddens) / 8;
-  return groups == 0 ? 0 : (args.ahead_lines + groups - 1) / groups;
+  const size_t steps = hwy::DivCeil(args.num_queries, kScoreRowsPerStep);
+  const size_t vectors = hwy::DivCeil(args.num_keys, hn::Lanes(d));
+  const size_t groups = steps * vectors * hwy::DivCeil(args.num_hiddens, size_t{8});
+  return groups == 0 ? 0 : hwy::DivCeil(args.ahead_lines, groups);
 }
 
 // Panel by panel; up to kScoreRowsPerStep neighbouring queries of one tier together.

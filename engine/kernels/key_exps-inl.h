@@ -51,11 +51,7 @@ HWY_INLINE void ExpVectorOfKeys(D d, const float* rows, std::ptrdiff_t stride, s
       simd::StoreTail(exps, tag, p, num_columns);
     }
   };
-  size_t u = simd::transpose::WholeFours(d, rows, stride, num_keys, num_hiddens, to, step, store);
-  for (; u < num_hiddens; u += 4) {
-    const simd::transpose::EndingRows ending{rows + u, stride, num_keys, num_hiddens - u};
-    simd::transpose::FourColumns(d, ending, num_hiddens - u, to + u * step, step, store);
-  }
+  simd::transpose::AllColumns(d, rows, stride, num_keys, num_hiddens, to, step, store);
 #else
   simd::TransposeRowsExactly(d, rows, stride, num_keys, num_hiddens, to, step);
   for (size_t u = 0; u < num_hiddens; ++u) {

@@ -46,11 +46,12 @@ void NextKeys::head_at_work(const TilesItem& item, std::int64_t head, std::size_
   next_head_ = keys_from(job_, b, next % plan_.num_kv_heads, begin, std::min(limit, begin + held));
 }
 
-void NextKeys::keys_at_work(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit, bool is_last) {
+void NextKeys::keys_at_work(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit,
+                            bool is_last_group) {
   if (!plan_.factored) return;
   rows_ = {keys.values_ahead(first, end), {}};
   if (end >= limit) {
-    if (is_last) rows_[1] = next_head_;
+    if (is_last_group) rows_[1] = next_head_;
   } else if (!projects_whole_entries(job_)) {
     rows_[1] = keys_from(job_, keys.entry(), keys.head(), end, std::min(limit, end + plan_.span_keys));
   }

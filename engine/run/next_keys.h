@@ -1,11 +1,13 @@
 // What a worker that scores by exponentials will want of keys and values before long: the values of the keys at work,
 // which are pooled as soon as one tile of queries is scored, and the keys after these. Scores prefetch it meanwhile;
-// that changes no result. Xeon with AMX: additive/b8_m64_n512_u256 6.92 -> 6.63 ms, b2_m256_n1024_u128 2 % faster.
+// that changes no result. Xeon with AMX, additive/b8_m64_n512_u256/AVX3: 6.92 -> 6.63 ms, while L3 was busy 7.49 ->
+// 6.79.
 #ifndef ATTEND_RUN_NEXT_KEYS_H_
 #define ATTEND_RUN_NEXT_KEYS_H_
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "engine/kernels/prefetch.h"
@@ -21,9 +23,9 @@ class NextKeys {
   // This head of an item is pooled next. Behind its last head the worker probably goes on with next_item, if there is
   // such.
   void head_at_work(const TilesItem& item, std::int64_t head, std::size_t next_item);
-  // A group of queries meets keys `first` to end - 1 of that head next, later those from `end` to limit - 1. is_last:
-  // no other group follows.
-  void keys_at_work(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit, bool is_last);
+  // A group of queries meets keys `first` to end - 1 of that head next, later those from `end` to limit - 1. No
+  // other group follows is_last_group.
+  void keys_at_work(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit, bool is_last_group);
 
   // Rows to prefetch, ...
   std::span<kernels::PrefetchRows> rows() { return rows_; }
@@ -35,7 +37,7 @@ class NextKeys {
   const PoolJob& job_;
   const PlanImpl& plan_;
   std::array<kernels::PrefetchRows, 2> rows_{};  // values, keys
-  kernels::PrefetchRows next_head_{};            // what it begins with
+  kernels::PrefetchRows next_head_{};            // keys that it begins with
 };
 
 }  // namespace attend::detail

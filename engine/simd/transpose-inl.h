@@ -106,20 +106,13 @@ HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& rows, size_t row) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
 // Masked loads that broadcast: insertions into a vector's upper half would be shuffles.
 template <class D, class Rows>
-HWY_INLINE hn::Vec<D> GatherByMasks(D d, const Rows& rows, size_t row) {
+requires requires(const Rows& rows) { rows.at(0); }
+HWY_INLINE hn::Vec<D> GatherBlocks(D d, const Rows& rows, size_t row) {
   static_assert(hn::MaxLanes(D()) == 16);
   hn::Vec<D> blocks = hn::LoadDup128(d, rows.at(row + 12));
   blocks = hn::IfThenElse(hn::FirstN(d, 12), hn::LoadDup128(d, rows.at(row + 8)), blocks);
   blocks = hn::IfThenElse(hn::FirstN(d, 8), hn::LoadDup128(d, rows.at(row + 4)), blocks);
   return hn::IfThenElse(hn::FirstN(d, 4), hn::LoadDup128(d, rows.at(row)), blocks);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> GatherBlocks(D d, const WholeRows<D>& rows, size_t row) {
-  return GatherByMasks(d, rows, row);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> GatherBlocks(D d, const FewerRows<D>& rows, size_t row) {
-  return GatherByMasks(d, rows, row);
 }
 #endif
 
@@ -160,10 +153,10 @@ HWY_INLINE void FourColumns(D d, const Rows& rows, size_t num_columns, float* HW
   if (num_columns > 3) store(hn::BitCast(d, hn::InterleaveUpper(pairs, upper01, upper23)), d, to + 3 * to_stride);
 }
 
-// The same for whole fours of num_columns; returns how many columns these are.
+// The same for any number of columns.
 template <class D, class Store>
-HWY_INLINE size_t WholeFours(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows, size_t num_columns,
-                             float* HWY_RESTRICT to, size_t to_stride, const Store& store) {
+HWY_INLINE void AllColumns(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows, size_t num_columns,
+                           float* HWY_RESTRICT to, size_t to_stride, const Store& store) {
   size_t k = 0;
   const auto all = [&](auto rows) ATTEND_INLINE_ATTR {
     for (; k + 4 <= num_columns; k += 4, rows.go_on()) FourColumns(d, rows, 4, to + k * to_stride, to_stride, store);
@@ -173,7 +166,11 @@ HWY_INLINE size_t WholeFours(D d, const float* from, std::ptrdiff_t from_stride,
   } else if (num_rows > 0) {
     all(FewerRows(d, from, from_stride, num_rows));
   }
-  return k;
+  for (; k < num_columns; k += 4) {
+    const size_t left = num_columns - k;
+    const EndingRows rows{from + k, from_stride, num_rows, left};
+    FourColumns(d, rows, left, to + k * to_stride, to_stride, store);
+  }
 }
 
 }  // namespace transpose
@@ -186,12 +183,7 @@ HWY_INLINE void TransposeRowsExactly(D d, const float* from, std::ptrdiff_t from
                                      size_t num_columns, float* HWY_RESTRICT to, size_t to_stride) {
 #if ATTEND_TRANSPOSES_IN_REGISTERS
   const transpose::ExactStore store{num_rows};
-  size_t k = transpose::WholeFours(d, from, from_stride, num_rows, num_columns, to, to_stride, store);
-  for (; k < num_columns; k += 4) {
-    const size_t left = num_columns - k;
-    const transpose::EndingRows rows{from + k, from_stride, num_rows, left};
-    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride, store);
-  }
+  transpose::AllColumns(d, from, from_stride, num_rows, num_columns, to, to_stride, store);
 #else
   (void)d;
   for (size_t row = 0; row < num_rows; ++row) {
@@ -208,13 +200,7 @@ template <class D>
 HWY_INLINE void TransposeRows(D d, const float* from, std::ptrdiff_t from_stride, size_t num_rows, size_t num_columns,
                               float* HWY_RESTRICT to, size_t to_stride) {
 #if ATTEND_TRANSPOSES_IN_REGISTERS
-  const transpose::WholeStore store;
-  size_t k = transpose::WholeFours(d, from, from_stride, num_rows, num_columns, to, to_stride, store);
-  for (; k < num_columns; k += 4) {
-    const size_t left = num_columns - k;
-    const transpose::EndingRows rows{from + k, from_stride, num_rows, left};
-    transpose::FourColumns(d, rows, left, to + k * to_stride, to_stride, store);
-  }
+  transpose::AllColumns(d, from, from_stride, num_rows, num_columns, to, to_stride, transpose::WholeStore());
 #else
   TransposeRowsExactly(d, from, from_stride, num_rows, num_columns, to, to_stride);
 #endif

@@ -3,16 +3,19 @@
 #include "engine/run/next_keys.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "attend/target.h"
+#include "attend/tensor_view.h"
 #include "engine/kernels/kernel_set.h"
 #include "engine/matmul/linear.h"
-#include "engine/run/head_keys.h"
 #include "engine/plan/layer.h"
+#include "engine/run/head_keys.h"
 #include "tests/run/pool_problem.h"
 
 namespace attend::tests {
@@ -46,13 +49,13 @@ struct Problem : PoolProblem {
     job.key_job.source = job.keys;
     plan.window_keys = window;
   }
-  HeadKeys head(std::int64_t b, std::int64_t h) { return {job, b, h, 0, 30, nullptr, worker}; }
+  HeadKeys head(std::int64_t b, std::int64_t h) { return {job, b, h, 0, 30, nullptr, worker.data()}; }
   const float* exps_at(std::size_t head, std::size_t key) const { return exps.data() + (head * 64 + key) * 5; }
 
   const kernels::KernelSet& kernels;
   std::vector<float> exps;
   std::optional<matmul::Linear> map;
-  std::byte worker[64];
+  std::vector<std::byte> worker = std::vector<std::byte>(64 * 1024);
 };
 
 constexpr detail::TilesItem kFirst{.first_head = 0, .last_head = 1, .range = 0, .chunk = 0};
@@ -131,6 +134,21 @@ TEST_CASE("next keys: rows to be projected, where workers do that: a window's, o
   next.head_at_work({0, 2, 0, 0}, 0, 1);  // and those of the item's other entries
   next.keys_at_work(keys, 16, 30, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
+}
+
+TEST_CASE("next keys: values that a group of queries has packed are there for the next one") {
+  Problem problem;
+  problem.plan.head_value_size = 15;  // never used where they lie
+  problem.plan.span_keys = 16;
+  HeadKeys keys = problem.head(0, 0);
+  NextKeys next(problem.job);
+  next.keys_at_work(keys, 0, 16, 30, false);
+  check_rows(next.rows()[0], problem.values.data(), 32, 16, 15);
+  keys.values(0);
+  next.keys_at_work(keys, 0, 16, 30, false);
+  CHECK(next.rows()[0].num_rows == 0);
+  next.keys_at_work(keys, 16, 30, 30, false);
+  check_rows(next.rows()[0], problem.values.data() + 16 * 32, 32, 14, 15);
 }
 
 TEST_CASE("next keys: prepared values are panels; other scores than by exponentials want none") {
