@@ -49,13 +49,13 @@ struct Problem : PoolProblem {
     job.key_job.source = job.keys;
     plan.window_keys = window;
   }
-  HeadKeys head(std::int64_t b, std::int64_t h) { return {job, b, h, 0, 30, nullptr, worker.data()}; }
+  HeadKeys head(std::int64_t b, std::int64_t h) { return {job, b, h, 0, 30, nullptr, worker}; }
   const float* exps_at(std::size_t head, std::size_t key) const { return exps.data() + (head * 64 + key) * 5; }
 
   const kernels::KernelSet& kernels;
   std::vector<float> exps;
   std::optional<matmul::Linear> map;
-  std::vector<std::byte> worker = std::vector<std::byte>(64 * 1024);
+  alignas(64) std::byte worker[16 * 1024];
 };
 
 constexpr detail::TilesItem kFirst{.first_head = 0, .last_head = 1, .range = 0, .chunk = 0};
