@@ -21,6 +21,16 @@
 namespace attend {
 namespace {
 
+bool is_amd_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
+  return __get_cpuid(0, &leaves, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx &&
+         d == signature_AMD_edx;
+#else
+  return false;
+#endif
+}
+
 std::size_t system_cache_bytes(int level) {
   // First, for glibc's sysconf gives the L3 of all core complexes of AMD's processors: 320 MiB for the 32 of a core.
   const std::size_t listed = cache_bytes_in("/sys/devices/system/cpu/cpu0/cache", level);
@@ -30,7 +40,8 @@ std::size_t system_cache_bytes(int level) {
   constexpr int kNames[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
   bytes = ::sysconf(kNames[level - 1]);
 #endif
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  const std::size_t whole = bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  return level == 3 && is_amd_cpu() ? l3_bytes_of_complex(whole) : whole;
 }
 
 constexpr double kNoQuota = std::numeric_limits<double>::infinity();
@@ -44,16 +55,6 @@ double quota_of(const std::string& group) {
     return kNoQuota;
   }
   return quota > 0 && period > 0 ? quota / period : kNoQuota;
-}
-
-bool is_amd_cpu() {
-#if defined(__x86_64__) || defined(__i386__)
-  unsigned int leaves = 0, b = 0, c = 0, d = 0;  // "Auth" "cAMD" "enti" in b, c, d
-  return __get_cpuid(0, &leaves, &b, &c, &d) != 0 && b == signature_AMD_ebx && c == signature_AMD_ecx &&
-         d == signature_AMD_edx;
-#else
-  return false;
-#endif
 }
 
 bool has_avx512() {
@@ -146,6 +147,12 @@ std::string cpu_name() {
   }
 #endif
   return "unknown";
+}
+
+std::size_t l3_bytes_of_complex(std::size_t whole) {
+  // Zen 2 to Zen 5 have 16 or 32 MiB in each, but for those with stacked caches, 96.
+  constexpr std::size_t kMost = std::size_t{32} << 20;
+  return std::min(whole, kMost);
 }
 
 // index0, index1 ...: level "2", type "Unified", size "1024K".

@@ -23,6 +23,10 @@ std::size_t cache_bytes(int level);
 // The same from a directory like Linux's cpu0/cache, read anew; 0: it says nothing of that level.
 std::size_t cache_bytes_in(const std::string& directory, int level);
 
+// AMD's cores share an L3 in complexes of up to 16. Where a virtual machine keeps from its guests which, the CPU still
+// states the sum of all complexes, 508 MiB on an EPYC (Zen 5): of so many bytes, those that a core can use at most.
+std::size_t l3_bytes_of_complex(std::size_t whole);
+
 // What decides how memory is prefetched (plan/prefetch_rules.h) and how layers multiply (matmul/linear.h).
 struct Cpu {
   bool is_amd = false;                                   // whose hardware prefetchers want other help than Intel's

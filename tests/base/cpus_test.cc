@@ -95,6 +95,16 @@ TEST_CASE("cpus: this machine's caches have sizes or none, and other levels none
   CHECK(cache_bytes(4) == 0);
 }
 
+TEST_CASE("cpus: of the L3 of all of AMD's complexes, a core has at most that of one") {
+  CHECK(l3_bytes_of_complex(0) == 0);
+  CHECK(l3_bytes_of_complex(16u << 20) == 16u << 20);
+  CHECK(l3_bytes_of_complex(508u << 20) == 32u << 20);
+  // What the system lists of one complex stands, stacked caches too.
+  if (this_cpu().is_amd && !std::filesystem::exists("/sys/devices/system/cpu/cpu0/cache/index3")) {
+    CHECK(cache_bytes(3) <= 32u << 20);
+  }
+}
+
 TEST_CASE("cpus: far is what a quarter of L3 does not hold, from 8 MiB on") {
   CHECK(Cpu{}.least_far_bytes() == 8u << 20);
   CHECK(Cpu{.l3_bytes = 32u << 20}.least_far_bytes() == 8u << 20);
