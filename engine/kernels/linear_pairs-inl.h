@@ -44,12 +44,11 @@ static constexpr size_t kPairRows = 4, kPairVectors = 2;
 static constexpr size_t kPairedTermsAhead = 12;
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
-HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums, const PairedRow& row,
-                            V y0, V y1, float* HWY_RESTRICT result) {
+HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, V y0, V y1,
+                            float* HWY_RESTRICT result) {
   const size_t lanes = hn::Lanes(d);
-  const V row_sum = hn::Set(d, row.pair_sum), unscale = hn::Set(d, row.unscale);
+  const V unscale = hn::Set(d, row.unscale);
   const auto finish = [&](V y, size_t at) ATTEND_INLINE_ATTR {
-    y = hn::Sub(hn::Sub(y, hn::Load(d, pair_sums + at)), row_sum);
     return args.bias == nullptr ? hn::Mul(y, unscale) : hn::MulAdd(y, unscale, hn::Load(d, args.bias + at));
   };
   y0 = finish(y0, 0);
@@ -79,9 +78,11 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   const float* HWY_RESTRICT w1 = args.weights + lanes / kLinearPanel * args.panel_stride + lanes % kLinearPanel;
   const float* HWY_RESTRICT later = args.later;
   constexpr size_t pair_step = 1, alone_at = 2, next_pair = 3;
-#define ATTEND_PAIRS_START(r)                               \
+  const V s0 = hn::Load(d, pair_sums), s1 = kVectors > 1 ? hn::Load(d, pair_sums + lanes) : zero;
+#define ATTEND_PAIRS_ROW(r)                                 \
   const float* HWY_RESTRICT x##r = rows[r < kRows ? r : 0]; \
-  V y##r##0 = zero, y##r##1 = zero;
+  V y##r##0 = zero, y##r##1 = zero;                         \
+  ATTEND_PAIRS_START(r, paired[r])
 #define ATTEND_PAIRS_LOAD(first, second, at)                                                               \
   first = hn::Load(d, w0 + (at));                                                                          \
   __builtin_prefetch(w0 + (at) + kPairedTermsAhead * kLinearPanel, 0, 3);                                  \
@@ -103,11 +104,9 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
     w0 += 3 * kLinearPanel;                       \
     w1 += 3 * kLinearPanel;                       \
   }
-#define ATTEND_PAIRS_STORE(r)                                                                        \
-  if constexpr (kRows > r) {                                                                         \
-    StorePaired<kVectors>(d, args, pair_sums, paired[r], y##r##0, y##r##1, results[r] + args.first); \
-  }
-  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_START)
+#define ATTEND_PAIRS_STORE(r) \
+  if constexpr (kRows > r) StorePaired<kVectors>(d, args, paired[r], y##r##0, y##r##1, results[r] + args.first);
+  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
   size_t k = 0;
   for (; k + 6 <= in; k += 6) {
     ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
@@ -123,7 +122,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 #undef ATTEND_PAIRS_STORE
 #undef ATTEND_PAIRS_TERMS
 #undef ATTEND_PAIRS_LOAD
-#undef ATTEND_PAIRS_START
+#undef ATTEND_PAIRS_ROW
 }
 
 template <size_t kRows, class D>

@@ -42,8 +42,8 @@ inline constexpr float kLeastMeanSquare = 1e-12f, kMostMeanSquare = 1e12f;
 
 // What a row's copy, scaled, does not say.
 struct PairedRow {
-  float pair_sum;  // of the copy's products of pairs, added and subtracted in turn
-  float unscale;   // copy * unscale = x; 0: the row is not to go by pairs
+  float minus_pair_sum;  // minus the copy's products of pairs, added and subtracted in turn: what its sums begin with
+  float unscale;         // copy * unscale = x; 0: the row is not to go by pairs
 };
 
 }  // namespace attend::kernels

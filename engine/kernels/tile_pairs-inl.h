@@ -116,19 +116,18 @@ struct PairedKeys {
 };
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
-HWY_INLINE void StorePairedRow(D d, const PairedKeys& keys, const PairedRow& row, V c0, V c1, float* HWY_RESTRICT c,
+HWY_INLINE void StorePairedRow(D d, const PairedRow& row, bool first_max, V c0, V c1, float* HWY_RESTRICT c,
                                float* HWY_RESTRICT max_lanes) {
-  const size_t lanes = hn::Lanes(d);
-  const V row_sum = hn::Set(d, row.pair_sum), unscale = hn::Set(d, row.unscale);
-  c0 = hn::Mul(hn::Sub(hn::Sub(c0, hn::Load(d, keys.pair_sums)), row_sum), unscale);
+  const V unscale = hn::Set(d, row.unscale);
+  c0 = hn::Mul(c0, unscale);
   hn::Store(c0, d, c);
   if constexpr (kVectors > 1) {
-    c1 = hn::Mul(hn::Sub(hn::Sub(c1, hn::Load(d, keys.pair_sums + lanes)), row_sum), unscale);
-    hn::Store(c1, d, c + lanes);
+    c1 = hn::Mul(c1, unscale);
+    hn::Store(c1, d, c + hn::Lanes(d));
     c0 = hn::Max(c0, c1);
   }
   if (max_lanes != nullptr) {
-    if (!keys.first_max) c0 = hn::Max(c0, hn::Load(d, max_lanes));
+    if (!first_max) c0 = hn::Max(c0, hn::Load(d, max_lanes));
     hn::Store(c0, d, max_lanes);
   }
 }
@@ -141,12 +140,15 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
   static_assert(kRows <= 9 && kVectors <= kMostPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d), size = keys.size;
+  const bool first_max = keys.first_max;
   const V zero = hn::Zero(d);
   const float* HWY_RESTRICT b = keys.keys;
   constexpr size_t pair_step = 1, alone_at = 2, next_pair = 3;
-#define ATTEND_PAIRS_START(r)                                          \
+  const V s0 = hn::Load(d, keys.pair_sums), s1 = kVectors > 1 ? hn::Load(d, keys.pair_sums + lanes) : zero;
+#define ATTEND_PAIRS_ROW(r)                                            \
   const float* HWY_RESTRICT x##r = a + (kRows > r ? r * a_stride : 0); \
-  V y##r##0 = zero, y##r##1 = zero;
+  V y##r##0 = zero, y##r##1 = zero;                                    \
+  ATTEND_PAIRS_START(r, paired[r])
 #define ATTEND_PAIRS_LOAD(first, second, at) \
   first = hn::Load(d, b + (at));             \
   if constexpr (kVectors > 1) second = hn::Load(d, b + (at) + lanes);
@@ -161,12 +163,12 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_NEXT)   \
     b += 3 * width;                        \
   }
-#define ATTEND_PAIRS_STORE(r)                                                                                     \
-  if constexpr (kRows > r) {                                                                                      \
-    StorePairedRow<kVectors>(d, keys, paired[r], y##r##0, y##r##1, c + static_cast<std::ptrdiff_t>(r) * c_stride, \
-                             max_lanes == nullptr ? nullptr : max_lanes + r * lanes);                             \
+#define ATTEND_PAIRS_STORE(r)                                                                                          \
+  if constexpr (kRows > r) {                                                                                           \
+    StorePairedRow<kVectors>(d, paired[r], first_max, y##r##0, y##r##1, c + static_cast<std::ptrdiff_t>(r) * c_stride, \
+                             max_lanes == nullptr ? nullptr : max_lanes + r * lanes);                                  \
   }
-  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_START)
+  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
   size_t k = 0;
   for (; k + 6 <= size; k += 6) {
     ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
@@ -182,7 +184,7 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
 #undef ATTEND_PAIRS_STORE
 #undef ATTEND_PAIRS_TERMS
 #undef ATTEND_PAIRS_LOAD
-#undef ATTEND_PAIRS_START
+#undef ATTEND_PAIRS_ROW
 }
 
 template <size_t kRows, class D>

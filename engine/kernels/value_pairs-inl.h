@@ -160,7 +160,7 @@ void PairPowers(D d, const PairPowersArgs& args) {
   const float count = static_cast<float>(n);
   const float least = args.mean_square * count * kLeastPowerRatio, most = args.mean_square * count * kMostPowerRatio;
   const float least_spread = kLeastPowerSpread * count;
-  HWY_ALIGN float squares[4], sizes[4], pair_sums[4], fits[4];
+  HWY_ALIGN float squares[4], sizes[4], minus_pair_sums[4], fits[4];
   for (size_t first = 0; first < args.num_rows; first += 4) {
     const size_t rows = std::min<size_t>(4, args.num_rows - first);
     const auto row = [&](size_t r) { return args.powers + Offset(first + std::min(r, rows - 1), args.stride); };
@@ -202,8 +202,9 @@ void PairPowers(D d, const PairPowersArgs& args) {
     }
     simd::StoreSumsOfFour(d, squares0, squares1, squares2, squares3, squares);
     simd::StoreSumsOfFour(d, sizes0, sizes1, sizes2, sizes3, sizes);
-    const auto alternate = [&](V pairs) ATTEND_INLINE_ATTR { return hn::OddEven(hn::Neg(pairs), pairs); };
-    simd::StoreSumsOfFour(d, alternate(pairs0), alternate(pairs1), alternate(pairs2), alternate(pairs3), pair_sums);
+    const auto alternate = [&](V pairs) ATTEND_INLINE_ATTR { return hn::OddEven(pairs, hn::Neg(pairs)); };
+    simd::StoreSumsOfFour(d, alternate(pairs0), alternate(pairs1), alternate(pairs2), alternate(pairs3),
+                          minus_pair_sums);
     // Comparisons fail for NaN.
     const hn::CappedTag<float, 4> four;
     for (size_t r = 0; r < 4; r += hn::Lanes(four)) {
@@ -214,7 +215,7 @@ void PairPowers(D d, const PairPowersArgs& args) {
     }
     for (size_t r = 0; r < rows; ++r) {
       const bool sees_all = static_cast<size_t>(args.lens[first + r]) >= n;
-      args.paired[first + r] = {pair_sums[r], sees_all ? fits[r] : 0.0f};
+      args.paired[first + r] = {minus_pair_sums[r], sees_all ? fits[r] : 0.0f};
     }
   }
 }
@@ -236,16 +237,10 @@ struct PooledValues {
 using RowNumber = std::uint8_t;
 static constexpr size_t kMostSortedRows = 64;
 
-// kPairs: whether c are sums of pairs.
-template <bool kPairs, size_t kVectors, class D, class V = hn::Vec<D>>
+template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePooledRow(D d, const PooledValues& values, size_t row, V c0, V c1) {
   const size_t lanes = hn::Lanes(d);
   float* HWY_RESTRICT c = values.sums + Offset(row, values.sums_stride);
-  if constexpr (kPairs) {
-    const V row_sum = hn::Set(d, values.paired[row].pair_sum);
-    c0 = hn::Sub(hn::Sub(c0, hn::Load(d, values.pair_sums)), row_sum);
-    if constexpr (kVectors > 1) c1 = hn::Sub(hn::Sub(c1, hn::Load(d, values.pair_sums + lanes)), row_sum);
-  }
   hn::Store(values.add ? hn::Add(c0, hn::Load(d, c)) : c0, d, c);
   if constexpr (kVectors > 1) hn::Store(values.add ? hn::Add(c1, hn::Load(d, c + lanes)) : c1, d, c + lanes);
 }
@@ -261,9 +256,13 @@ HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumbe
   const Pairing pairing = kPairs ? PairingOf(d, inner) : Pairing{0, 0};
   const size_t pair_step = lanes;
   const float* HWY_RESTRICT b = values.values;
-#define ATTEND_PAIRS_START(r)                                                                               \
+  V s0 = zero, s1 = zero;
+  if constexpr (kPairs) s0 = hn::Load(d, values.pair_sums);
+  if constexpr (kPairs && kVectors > 1) s1 = hn::Load(d, values.pair_sums + lanes);
+#define ATTEND_PAIRS_ROW(r)                                                                                 \
   const float* HWY_RESTRICT x##r = values.powers + (kRows > r ? Offset(rows[r], values.powers_stride) : 0); \
-  V y##r##0 = zero, y##r##1 = zero;
+  V y##r##0 = zero, y##r##1 = zero;                                                                         \
+  if constexpr (kPairs) ATTEND_PAIRS_START(r, values.paired[rows[r]])
 #define ATTEND_PAIRS_LOAD(first, second, key)                        \
   {                                                                  \
     const float* HWY_RESTRICT from = b + Offset(key, stride);        \
@@ -291,8 +290,8 @@ HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumbe
     b += Offset(next_pair, stride);      \
   }
 #define ATTEND_PAIRS_STORE(r) \
-  if constexpr (kRows > r) StorePooledRow<kPairs, kVectors>(d, values, rows[r], y##r##0, y##r##1);
-  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_START)
+  if constexpr (kRows > r) StorePooledRow<kVectors>(d, values, rows[r], y##r##0, y##r##1);
+  ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
   for (size_t group = 0; group < pairing.groups; ++group) {
     size_t i = 0;
     for (; i + 2 <= lanes; i += 2) {
@@ -355,7 +354,7 @@ HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumbe
 #undef ATTEND_PAIRS_TERM
 #undef ATTEND_PAIRS_PAIR
 #undef ATTEND_PAIRS_LOAD
-#undef ATTEND_PAIRS_START
+#undef ATTEND_PAIRS_ROW
 }
 
 // count <= kRows; columns: how many are wanted, at least one.
