@@ -1,9 +1,9 @@
 // masked_softmax_rows/r64_n1024: 64 rows of 1024 scores, 256 KiB in and as much out: L2.
 // masked_softmax_rows/r4096_n128 and n1024: 2 and 16 MiB in and as much out, half of it padding with _lens. The next
 // row's scores and output are prefetched; with _breaks only scores that do not go on from the row before, with _near
-// and output that begins, modulo 4096 bytes, a line behind the scores; with _lines scores and output 8 KiB ahead,
-// _lines_l2 into L2. r4096_n1024_half*: the output begins half a page behind the scores, so that its rows cross pages
-// elsewhere; as above. per_element: time / valid scores, all three passes.
+// and output that begins, modulo 4096 bytes, a line behind the scores; with _lines_l2 scores and output 8 KiB ahead,
+// into L2. r4096_n1024_half*: the output begins half a page behind the scores, so that its rows cross pages elsewhere;
+// as above. per_element: time / valid scores, all three passes.
 #include "engine/kernels/masked_softmax.h"
 
 #include <cstddef>
@@ -80,9 +80,6 @@ void register_masked_softmax_benchmarks() {
       c.apart = 16;
       cases.push_back(c);
       c.apart = 0;
-      c.name = name + "_lines";
-      c.prefetch = kernels::SoftmaxPrefetch::kLines;
-      cases.push_back(c);
       c.name = name + "_lines_l2";
       c.prefetch = kernels::SoftmaxPrefetch::kLinesIntoL2;
       cases.push_back(c);
@@ -92,9 +89,6 @@ void register_masked_softmax_benchmarks() {
   cases.push_back(half);
   half.name = "r4096_n1024_half_breaks";
   half.prefetch = kernels::SoftmaxPrefetch::kBreaks;
-  cases.push_back(half);
-  half.name = "r4096_n1024_half_lines";
-  half.prefetch = kernels::SoftmaxPrefetch::kLines;
   cases.push_back(half);
   for (const Target& target : Target::available()) {
     for (const Case& c : cases) {

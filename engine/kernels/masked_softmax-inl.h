@@ -54,15 +54,15 @@ HWY_INLINE size_t ValidLength(const MaskedSoftmaxArgs& args, size_t r) {
              : static_cast<size_t>(args.valid_lens[static_cast<std::ptrdiff_t>(r) * args.valid_lens_stride]);
 }
 
-// SoftmaxPrefetch::kLines, kLinesIntoL2: lines of rows one after another, of scores as far as each row is valid, of the
-// output in full. As many are prefetched as are used, so that the way ahead stays what it was at first. Not
-// PrefetchLines, whose rows are of one size.
+// SoftmaxPrefetch::kLinesIntoL2: lines of rows one after another, of scores as far as each row is valid, of the output
+// in full. As many are prefetched as are used, so that the way ahead stays what it was at first. Not PrefetchLines,
+// whose rows are of one size. Into L1 instead, Zen 5 wins 3 to 9 % while nobody else uses L3 and loses a fifth while
+// others do (softmax_prefetch, plan/prefetch_rules.cc).
 class LinesOfRows {
  public:
   LinesOfRows(const MaskedSoftmaxArgs& args, bool output)
       : args_(args),
         output_(output),
-        into_l2_(args.prefetch == SoftmaxPrefetch::kLinesIntoL2),
         stride_(output ? args.output_stride : args.input_stride),
         rows_(output ? args.output : args.input) {
     begin_row();
@@ -70,13 +70,7 @@ class LinesOfRows {
 
   HWY_INLINE void fetch(size_t count) {
     while (count > 0 && row_ < args_.num_rows) {
-      // The output too as if to be read. By prefetchw, masked_softmax/r4096_n1024 and _lens took 755 and 625 us beside
-      // 745 and 610 (Zen 5).
-      if (into_l2_) {
-        for (; count > 0 && line_ < end_; --count, line_ += kLine) __builtin_prefetch(line_, 0, 2);
-      } else {
-        for (; count > 0 && line_ < end_; --count, line_ += kLine) __builtin_prefetch(line_, 0, 3);
-      }
+      for (; count > 0 && line_ < end_; --count, line_ += kLine) __builtin_prefetch(line_, 0, 2);
       if (line_ < end_) return;
       ++row_;
       begin_row();
@@ -91,7 +85,7 @@ class LinesOfRows {
   }
 
   const MaskedSoftmaxArgs& args_;
-  const bool output_, into_l2_;
+  const bool output_;
   const std::ptrdiff_t stride_;
   const float* const rows_;
   size_t row_ = 0;
@@ -99,9 +93,9 @@ class LinesOfRows {
   const float* end_ = nullptr;
 };
 
-// How far: 8 KiB each of scores and output. EPYC (Zen 5, 48 KiB of L1), us, masked_softmax/r4096_n1024 and _lens on
-// AVX3 by 4, 6, 8, 12 and 16 KiB: 858 828, 824 625, 745 610, 760 638, 830 699, before pieces of lines were counted by
-// position; by kBreaks 927 and 825.
+// How far: 8 KiB each of scores and output. EPYC (Zen 5, into its L1 of 48 KiB), us, masked_softmax/r4096_n1024 and
+// _lens on AVX3 by 4, 6, 8, 12 and 16 KiB: 858 828, 824 625, 745 610, 760 638, 830 699, before pieces of lines were
+// counted by position; by kBreaks 927 and 825.
 static constexpr size_t kLinesAhead = 128;
 
 // Lines that end among elements j to j + count - 1 of a row, so that the pieces of a row sum to its lines.
@@ -194,7 +188,7 @@ template <class D>
 HWY_INLINE void MaskedSoftmaxRows(D d, const MaskedSoftmaxArgs& args) {
   if (args.num_columns == 0) return;  // there may be no memory
   LinesOfRows scores(args, false), results(args, true);
-  const bool by_lines = args.prefetch == SoftmaxPrefetch::kLines || args.prefetch == SoftmaxPrefetch::kLinesIntoL2;
+  const bool by_lines = args.prefetch == SoftmaxPrefetch::kLinesIntoL2;
   if (by_lines) {
     scores.fetch(kLinesAhead);
     results.fetch(kLinesAhead);

@@ -11,8 +11,7 @@ namespace attend::kernels {
 enum class SoftmaxPrefetch {
   kAll,         // the next row's scores and their place in the output
   kBreaks,      // its scores, where they do not go on from those before; the rest is left to hardware prefetchers
-  kLines,       // scores and output, always so many lines ahead of those at work, over several rows if these are short
-  kLinesIntoL2  // the same, but not into L1
+  kLinesIntoL2  // scores and output, always so many lines ahead of those at work, over several rows if these are short
 };
 
 struct MaskedSoftmaxArgs {

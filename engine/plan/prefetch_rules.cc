@@ -93,25 +93,26 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
 
 // Cascade Lake wants all (kernels/masked_softmax-inl.h). Intel's servers with AMX too: what breaks cost depends on
 // where in their 4 KiB pages rows begin, which a caller hardly knows. masked_softmax_rows/r4096_n1024 on AVX3, three
-// runs within 1 %: 1.18 ms, _breaks 1.24, _lines 1.20; with the output half a page behind, _half 1.19, _half_breaks
-// 1.36, _half_lines 1.21; r4096_n128 0.183, _breaks 0.22 to 0.27.
+// runs within 1 %: 1.18 ms, _breaks 1.24; with the output half a page behind, _half 1.19, _half_breaks 1.36; r4096_n128
+// 0.183, _breaks 0.22 to 0.27.
 //
-// Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Zen 5 wants
-// lines where scores and output are more than a fair share of L3: 0.93 -> 0.75 and 0.83 -> 0.61 ms, but 2 MiB of each
-// take 17 to 30 % longer so (r4096_n128). There Zen 4 wants lines too, into L2, if rows have lengths, where its
-// prefetchers lose their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing,
-// SSE4 loses 4 to 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all
-// full. Zen 3 wants all there, and what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by
-// lines 2.14, into L2 2.04; _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2
-// takes as long with either, to within 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all,
-// with _breaks, _lines and _lines_l2, at several places in a page.
+// Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Where scores
+// and output are more than a fair share of L3 it wants lines, into L2, if rows have lengths, where its prefetchers lose
+// their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %;
+// rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. Zen 5 wants all
+// there, for the sake of machines that others keep busy. AVX3, ms, all, breaks, lines into L1 and into L2, in a quiet
+// minute (machine/copy 0.55) r4096_n1024 0.92, 1.06, 0.89, _lens 0.83, 0.84, 0.79; in a busy one (1.05) 1.20, 1.88,
+// 1.40, 1.52 and 1.20, 1.26, 1.39, 2.00; r4096_n128, of 2 MiB, 0.15, 0.15, 0.17. Zen 3 wants all there too, and what
+// came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04; _lens 2.05,
+// 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long with either, to within
+// 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks and _lines_l2, at several
+// places in a page.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
   using kernels::SoftmaxPrefetch;
   if (!cpu.is_amd) return SoftmaxPrefetch::kAll;
   if (bytes < cpu.least_far_bytes()) return SoftmaxPrefetch::kBreaks;
-  if (!cpu.has_avx512) return SoftmaxPrefetch::kAll;
-  if (has_roomy_l1(cpu)) return SoftmaxPrefetch::kLines;
+  if (!cpu.has_avx512 || has_roomy_l1(cpu)) return SoftmaxPrefetch::kAll;
   return has_lens && kernels.whole_lines ? SoftmaxPrefetch::kLinesIntoL2 : SoftmaxPrefetch::kBreaks;
 }
 
