@@ -8,8 +8,9 @@
 // bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 165 and
 // 111, by 256 rows 163 and 114, by 1024 rows 153 and 112; 256 x 256 by 512 rows 154 and 112.
 //
-// Registers:    kPairRows rows times kPairVectors vectors. AVX-512: 9 x 2 accumulators + 4 of W + 2 of x + 4 sums. Of
-//               16: tile_pairs-inl.h.
+// Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers, and the figures above are of nine; on
+//               Zen 5 eight take 17.5 cycles for three terms of W in L1, where 16 is the limit, nine 21.0 for 18, and
+//               layers take 0 to 5 % less time with eight (multi_head/b32_s32_e512_h8).
 #if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
@@ -35,11 +36,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
-static constexpr size_t kPairRows = 9, kPairVectors = 2;
-#else
-static constexpr size_t kPairRows = 4, kPairVectors = 2;
-#endif
 // Terms that weights are prefetched.
 static constexpr size_t kPairedTermsAhead = 12;
 
@@ -70,7 +66,7 @@ template <size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums,
                             const float* const* HWY_RESTRICT rows, const PairedRow* HWY_RESTRICT paired,
                             float* const* HWY_RESTRICT results) {
-  static_assert(kRows <= 9 && kVectors <= 2);
+  static_assert(kRows <= 8 && kVectors <= kMostPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), in = args.in;
   const V zero = hn::Zero(d);
@@ -173,11 +169,11 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
         other_results[plain.num_rows++] = all.results[r];
       }
     }
-    ForEachStep<kPairRows, kPairVectors>(d, by_pairs,
-                                         [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
-                                           PairsAnyRows<kPairRows>(d, columns, num_rows, args.pair_sums + columns.first,
-                                                                   copies + row, paired + row, results + row);
-                                         });
+    ForEachStep<kPairedRowsPerStep, kMostPairedVectors>(
+        d, by_pairs, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
+          PairsAnyRows<kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first, copies + row,
+                                           paired + row, results + row);
+        });
     LinearRows(d, plain);
   }
 }

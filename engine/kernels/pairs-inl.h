@@ -19,7 +19,7 @@
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 
-// Steps of a kernel that keeps kRows rows, at most 9, times kVectors vectors, 1 or 2, of sums y<row><vector> in
+// Steps of a kernel that keeps kRows rows, at most 8, times kVectors vectors, 1 or 2, of sums y<row><vector> in
 // registers: what row r adds to its own. x<row> are its elements and b<term><vector> those of the columns. A pair's
 // elements are pair_step apart, one that stands alone is alone_at behind them, and the next pair next_pair. All named
 // by the kernel.
@@ -30,7 +30,7 @@
 #undef ATTEND_PAIRS_ALONE
 #undef ATTEND_PAIRS_NEXT
 #undef ATTEND_PAIRS_LAST
-#define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 // Sums begin with minus the row's and, in s<vector>, the columns' products of pairs. EPYC (Zen 5), AVX3, against zeros
 // and subtractions at the end, which waited for the last terms: tile_pairs/qk_m48_n128_d128 2 to 3 %.
 #define ATTEND_PAIRS_START(r, row)                                \
@@ -76,7 +76,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Rows and vectors of a step of scores or pooling; tile_pairs-inl.h counts registers.
+// Rows and vectors of a step; tile_pairs-inl.h counts registers.
 static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 4;
 static constexpr size_t kMostPairedVectors = 2;
 static_assert(kVectorsPerPanel % kMostPairedVectors == 0);

@@ -137,7 +137,7 @@ template <size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_RESTRICT a, std::ptrdiff_t a_stride,
                                  const PairedRow* HWY_RESTRICT paired, float* HWY_RESTRICT c, std::ptrdiff_t c_stride,
                                  float* HWY_RESTRICT max_lanes) {
-  static_assert(kRows <= 9 && kVectors <= kMostPairedVectors);
+  static_assert(kRows <= 8 && kVectors <= kMostPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d), size = keys.size;
   const bool first_max = keys.first_max;

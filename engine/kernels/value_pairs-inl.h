@@ -248,7 +248,7 @@ HWY_INLINE void StorePooledRow(D d, const PooledValues& values, size_t row, V c0
 // kRows rows of powers times kVectors vectors of values, over the whole block.
 template <bool kPairs, size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumber* HWY_RESTRICT rows, size_t inner) {
-  static_assert(kRows <= 9 && kVectors <= kMostPairedVectors);
+  static_assert(kRows <= 8 && kVectors <= kMostPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   const std::ptrdiff_t stride = values.stride;
