@@ -37,6 +37,11 @@ struct Cpu {
   // Adds 512 bits in units of their own: Zen 4 and later.
   bool adds_beside_products() const { return is_amd && has_avx512; }
 
+  // Zen 5 and later. L1 has room for 16 KiB that are on their way from memory, beside what is at work: Zen 4's 32 KiB
+  // have none (decode_prefetch, plan/prefetch_rules.h), 48 have. Intel's of 48 KiB are not measured yet. And units take
+  // 512 bits at a time, where Zen 4's take two turns, so that starting instructions is what bounds products by pairs.
+  bool is_zen5() const { return is_amd && l1_bytes >= std::size_t{48} << 10; }
+
   // Bytes from which on memory is not expected in a core's fair share of L3.
   std::size_t least_far_bytes() const;
 };

@@ -159,9 +159,9 @@ HWY_INLINE PairedRow CopyForPairs(D d, const float* HWY_RESTRICT x, size_t n, fl
   return {-pair_sum * scale * scale, InverseOfPower(scale)};
 }
 
-// sum += a b. On AVX-512 told by name to leave the sum where it is: g++ 12 puts every second one into a register of a or
-// b, of which 7 in 12 terms have to be moved back, and on Zen 5, whose units take hardly 6 such instructions a cycle, of
-// which 4 compute, that shows. tile_pairs/qk_m48_n128_d64/AVX3 and _d128 5 %.
+// sum += a b. On AVX-512 told by name to leave the sum where it is: g++ 12 puts every second one into a register of a
+// or b, of which 7 in 12 terms have to be moved back. On Zen 5, whose vector units take hardly 6 instructions a cycle,
+// of which 4 compute, that shows: tile_pairs/qk_m48_n128_d64/AVX3 and _d128 5 %.
 template <class D>
 HWY_INLINE void AddProduct(D /* d */, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& sum) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3

@@ -48,6 +48,14 @@ constexpr double kFull = 0.74, kPadding = 1.2;
 //                128 of 64 0.93, of 128 1.06, of 512 1.15
 //     size 96:   48 of 512 1.01    56 of 128 1.04, of 256 1.11    64 of 128 1.00, 96 of 128 1.05
 //     size 128:  48 of 256 1.01    56 of 64 0.99, of 128 1.10    64 of 64 0.95, of 128 1.05    128 of 64 1.02
+//
+// On Zen 5 pairs gain a sixth instead of a third (tile_pairs/*), and lanes beat such tiles as far as they beat plain
+// ones; the same there:
+//
+//     size 32:   64 queries of 64 keys 0.78, of 1024 0.91    128 of 64 0.82, of 1024 0.96    256 of 512 1.02
+//     size 64:   64 of 64 0.85, of 1024 0.92    128 of 64 0.91, of 256 1.00, of 1024 0.99    256 of 256 1.06
+//     size 96:   64 of 64 0.72, of 1024 0.78    128 of 64 0.69, of 256 0.87, of 1024 0.88    256 of 256 0.91
+//     size 128:  64 of 64 0.78, of 1024 0.87    128 of 64 0.83, of 256 1.03, of 1024 1.00    256 of 256 1.11
 constexpr double kRowsForPairs = 49, kTermsForPairs = 8192, kNarrowTermsForPairs = 16384, kNarrowSize = 48;
 // Rows from which on tiles by bfloat16 parts (part_rules.cc), where they are faster than plain ones, beat wide lanes,
 // and terms of a row's scores up to which fewer rows do. Lanes' time by theirs, Intel Xeon with AMX, 4 heads:
@@ -69,7 +77,13 @@ constexpr double kRowsForParts = 96, kTermsForPartsOfFewer = 32768;
 //
 // Narrow ones win as far as they are asked, 48 rows on SSE4 and 64 on AVX2: 0.73 to 0.98, but for 64 rows of size 32
 // and 512 keys on AVX2, 1.07, and of size 64 and 1024 keys, 1.03.
-constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192;
+//
+// Zen 5, AVX3, 8 heads, where pairs gain tiles less:
+//
+//     size 64:   32 of 512 0.83, of 1024 1.01    64 of 512 0.96, of 1024 1.08    96 of 256 0.97, of 512 1.00
+//                128 of 128 0.99, of 256 1.02, of 512 1.05
+//     size 128:  32 of 1024 0.88    64 of 256 0.96, of 1024 0.97    96 of 512 0.94    128 of 256 1.00, of 1024 1.08
+constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192, kScoresWithWeightsOnZen5 = 49152;
 // Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB: by arithmetic, and
@@ -164,16 +178,18 @@ double most_vectors(const PlanImpl& plan) {
 
 bool lanes_pay(const PlanImpl& plan) {
   const double rows = group_rows(plan), lanes = lanes_of(plan);
+  const bool pairs_gain_less = this_cpu().is_zen5() && plan.options.pairs != Pairs::kAlways;
   double most = lanes * most_vectors(plan);
   const double keys = to_double(plan.shape.num_keys);
   if (plan.options.attention_weights && is_wide(plan) && !has_few_keys(plan)) {
-    most = std::min(most, std::max(kWideRowsWithWeights, kWideScoresWithWeights / keys));
+    const double scores = pairs_gain_less ? kScoresWithWeightsOnZen5 : kWideScoresWithWeights;
+    most = std::min(most, std::max(kWideRowsWithWeights, scores / keys));
   }
   if (rows * lanes_overwork(plan) > most) return false;
   const double bytes = key_value_bytes(plan);
   const double terms = keys * to_double(plan.score_size);
   const bool gains_by_pairs =
-      rows >= kRowsForPairs &&
+      !pairs_gain_less && rows >= kRowsForPairs &&
       terms >= (to_double(plan.score_size) < kNarrowSize ? kNarrowTermsForPairs : kTermsForPairs);
   if (gains_by_pairs && !plan.options.attention_weights && bytes <= kWideFarBytes &&
       tiles_score_by_pairs(plan, this_cpu())) {

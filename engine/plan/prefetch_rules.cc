@@ -6,13 +6,6 @@
 namespace attend::detail {
 namespace {
 
-// Whether L1 has room for 16 KiB that are on their way from memory, beside what is at work. Zen 4's 32 KiB have none
-// (decode_prefetch), Zen 5's 48 have. Intel's of 48 KiB are not measured yet.
-bool has_roomy_l1(const Cpu& cpu) {
-  constexpr std::size_t kRoomy = std::size_t{48} << 10;
-  return cpu.is_amd && cpu.l1_bytes >= kRoomy;
-}
-
 // Of Intel's servers with AMX, where the system does not say.
 constexpr std::size_t kLeastL2 = std::size_t{2} << 20;
 
@@ -81,7 +74,7 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
     if (kernels.has_32_registers && kernels.prefetches_keys) prefetch.near = prefetch.far = PrefetchInto::kL2KeysThenL1;
     return prefetch;
   }
-  if (has_roomy_l1(cpu)) {
+  if (cpu.is_zen5()) {
     prefetch.near = PrefetchInto::kL1;
     prefetch.far = kernels.whole_lines ? PrefetchInto::kL1Twice : PrefetchInto::kL1;
   } else if (kernels.whole_lines) {
@@ -98,21 +91,21 @@ DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& ke
 //
 // Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Where scores
 // and output are more than a fair share of L3 it wants lines, into L2, if rows have lengths, where its prefetchers lose
-// their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to 10 %;
-// rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. Zen 5 wants all
-// there, for the sake of machines that others keep busy. AVX3, ms, all, breaks, lines into L1 and into L2, in a quiet
-// minute (machine/copy 0.55) r4096_n1024 0.92, 1.06, 0.89, _lens 0.83, 0.84, 0.79; in a busy one (1.05) 1.20, 1.88,
-// 1.40, 1.52 and 1.20, 1.26, 1.39, 2.00; r4096_n128, of 2 MiB, 0.15, 0.15, 0.17. Zen 3 wants all there too, and what
-// came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04; _lens 2.05,
-// 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long with either, to within
-// 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks and _lines_l2, at several
-// places in a page.
+// their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to
+// 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. Zen 5 wants
+// all there, for the sake of machines that others keep busy. AVX3, ms, all, breaks, lines into L1 and into L2, in a
+// quiet minute (machine/copy 0.55) r4096_n1024 0.92, 1.06, 0.89, _lens 0.83, 0.84, 0.79; in a busy one (1.05) 1.20,
+// 1.88, 1.40, 1.52 and 1.20, 1.26, 1.39, 2.00; r4096_n128, of 2 MiB, 0.15, 0.15, 0.17. Zen 3 wants all there too, and
+// what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04; _lens
+// 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long with either, to
+// within 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks and _lines_l2, at
+// several places in a page.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
   using kernels::SoftmaxPrefetch;
   if (!cpu.is_amd) return SoftmaxPrefetch::kAll;
   if (bytes < cpu.least_far_bytes()) return SoftmaxPrefetch::kBreaks;
-  if (!cpu.has_avx512 || has_roomy_l1(cpu)) return SoftmaxPrefetch::kAll;
+  if (!cpu.has_avx512 || cpu.is_zen5()) return SoftmaxPrefetch::kAll;
   return has_lens && kernels.whole_lines ? SoftmaxPrefetch::kLinesIntoL2 : SoftmaxPrefetch::kBreaks;
 }
 

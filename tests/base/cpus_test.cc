@@ -139,6 +139,12 @@ TEST_CASE("cpus: AMD's, and those with AVX-512 and tiles, are those that the sys
 #endif
 }
 
+TEST_CASE("cpus: AMD's with 48 KiB of L1 are Zen 5 or later") {
+  CHECK(Cpu{.is_amd = true, .l1_bytes = 48u << 10}.is_zen5());
+  CHECK_FALSE(Cpu{.is_amd = true, .l1_bytes = 32u << 10}.is_zen5());
+  CHECK_FALSE(Cpu{.l1_bytes = 48u << 10}.is_zen5());
+}
+
 TEST_CASE("cpus: AMD's with AVX-512 add beside multiplying, neither alone does") {
   CHECK(Cpu{.is_amd = true, .has_avx512 = true}.adds_beside_products());
   CHECK_FALSE(Cpu{.is_amd = true}.adds_beside_products());

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/base/cpus.h"
 #include "engine/kernels/kernel_set.h"
 #include "engine/kernels/pack.h"
 #include "engine/kernels/query_lanes.h"
@@ -212,15 +213,17 @@ TEST_CASE("plan: tiles that score by pairs of terms take over from wide lanes ea
     CHECK(path(64, 349, 47, Pairs::kAlways) == "dot/fused");
     CHECK(path(64, 348, 47, Pairs::kAlways) == "dot/lanes");
     CHECK(path(64, 8192, 64, Pairs::kAlways) == "dot/lanes");  // keys from memory
+    const bool has_such_units = this_cpu().adds_beside_products() && !this_cpu().is_zen5();
+    CHECK(path(64, 256, 64, Pairs::kWhereFaster) == (has_such_units ? "dot/fused" : "dot/lanes"));
   });
 }
 
 TEST_CASE("plan: where weights are wanted, tiles take over from lanes by rows and scores of a head") {
   const DotAttention layer;
   for_each_target([&](const Target& target) {
-    const auto path = [&](std::int64_t queries, std::int64_t keys) {
+    const auto path = [&](std::int64_t queries, std::int64_t keys, Pairs pairs = Pairs::kAlways) {
       const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = 64, .num_heads = 8};
-      const PlanOptions options{.target = target, .attention_weights = true, .pairs = Pairs::kAlways};
+      const PlanOptions options{.target = target, .attention_weights = true, .pairs = pairs, .parts = Parts::kNever};
       return std::string(layer.plan(shape, options).path());
     };
     const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
@@ -231,6 +234,9 @@ TEST_CASE("plan: where weights are wanted, tiles take over from lanes by rows an
       CHECK(path(128, 64) == "dot/lanes");
       CHECK(path(128, 65) == "dot/materialised");
       CHECK(path(256, 32) == "dot/lanes");
+      const char* beyond = this_cpu().is_zen5() ? "dot/lanes" : "dot/materialised";
+      CHECK(path(96, 512, Pairs::kWhereFaster) == beyond);
+      CHECK(path(96, 513, Pairs::kWhereFaster) == "dot/materialised");
     }
     if (lanes == 8) {
       CHECK(path(64, 512) == "dot/lanes");
