@@ -5,26 +5,48 @@
 namespace attend::detail {
 namespace {
 
-// Query rows that share a key-value head, size of a head, and terms of a row's scores, from which on pairs win what
-// looking at rows and keys costs: some 15 ns a row and 3 a key, of which a term saves 5 ps. Plain tiles' time by that
-// of pairs, EPYC (Zen 4), AVX3, dot/fused of 4 heads; attend plan --layer dot --shape 1,48,128,64 --num-heads 4 --tune,
-// with --pairs always and never:
+// From which on pairs win: query rows that share a key-value head, size of a head's keys or values, and terms: that
+// size times the keys.
+struct Least {
+  double rows, size, terms;
+  bool holds(double its_rows, double its_size, double keys) const {
+    return its_rows >= rows && its_size >= size && its_size * keys >= terms;
+  }
+};
+
+// Scores have to win what looking at rows and keys costs: some 15 ns a row and 3 a key, of which a term saves 5 ps.
+// Plain tiles' time by that of pairs, EPYC (Zen 4), AVX3, dot/fused of 4 heads; attend plan --layer dot
+// --shape 1,48,128,64 --num-heads 4 --tune, with --pairs always and never:
 //
 //     size 32:   64 queries of 128 keys 0.99, of 512 1.04    512 queries of 128 keys 1.01, of 512 1.07
 //     size 64:   64 queries of  64 keys 0.98, of 128 1.02, of 512 1.08    16 of 512 1.00, 32 1.04
 //     size 128:  64 queries of  64 keys 1.01, of 128 1.04, of 512 1.09    512 of 512 1.12
-constexpr double kLeastPairedRows = 48, kLeastSize = 32, kLeastTerms = 8192;
+constexpr Least kScores{.rows = 48, .size = 32, .terms = 8192};
 
-// The same of pooling, whose looks are some 6 ns a row of a block of 128 keys and 3 ns a row of 64 values: query rows,
-// value columns and terms of a column. Plain tiles' time by that of pairs, where scores go as above:
+// The same of pooling, whose looks are some 6 ns a row of a block of 128 keys and 3 ns a row of 64 values. Plain tiles'
+// time by that of pairs, where scores go as above:
 //
 //     size 64:   32 queries of 128 keys 1.00, of 512 1.01    48 of 64 0.96, of 128 1.02, of 512 1.06
 //                128 of 48 1.00, of 64 1.00, of 96 1.05, of 128 1.05    512 of 512 1.10
 //     size 128:  32 queries of 512 keys 1.00    48 of 64 0.99, of 128 1.04, of 512 1.06    128 of 48 1.03, of 128 1.08
 //     size 32:   64 queries of 128 keys 0.97, of 2048 1.01    128 of 128 1.00, of 512 1.03    512 of 512 1.04
 //     size 48:   64 queries of 256 keys 1.00    128 of 512 1.04
-constexpr double kLeastPooledRows = 48, kLeastPooledSize = 64, kLeastPooledTerms = 6144;
-constexpr double kNarrowPooledRows = 128, kNarrowPooledSize = 32, kNarrowPooledTerms = 8192;
+constexpr Least kPooling{.rows = 48, .size = 64, .terms = 6144}, kNarrowPooling{.rows = 128, .size = 32, .terms = 8192};
+
+// EPYC (Zen 5), where a tile's scores of size 64 go 1.2 and its pooling 1.1 times as fast by pairs as plainly, looks
+// not counted (tile_pairs/*, value_pairs/*, tile_product/*). Plain tiles' time by that of scores by pairs, AVX3, 4
+// heads:
+//
+//     size 32:   128 queries of 256 keys 0.94, 512 of 1024 1.01
+//     size 64:   64 of 512 1.01    128 of 128 0.97, of 256 0.96, of 512 1.02    512 of 256 1.01, of 1024 1.05
+//     size 96:   128 of 128 1.03, of 256 1.06    512 of 128 1.00, of 512 1.08
+//     size 128:  128 of 128 0.95, of 256 1.04, of 1024 1.07    512 of 128 1.03, of 256 1.06, of 1024 1.13
+//
+// and then of pooling: dot/b1_h12_m512_n512_d64 1.02, b8_h12_m512_n512_d64_lens, whose lengths are 26 to 511, 0.98,
+// b1_h32_kv8_m2048_n2048_d128_causal 1.02; up to 256 keys 0.9 to 1.0.
+constexpr Least kScoresOnZen5{.rows = 96, .size = 64, .terms = 24576};
+constexpr Least kPoolingOnZen5{.rows = 256, .size = 64, .terms = 65536};
+
 // Additive scores take most of the time, and those of many hidden units leave few keys most of the weight, of numbers
 // without training at least: rows that are not fit. Value columns per hidden unit, EPYC (Zen 4), 256 queries of 512 or
 // 1024 keys, values of 256: 128 hidden units 1.06, 256 0.99; 128 queries 1.02, 64 of 256 units 0.98.
@@ -40,8 +62,8 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
   const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
-  return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs && rows >= kLeastPairedRows &&
-         size >= kLeastSize && size * keys >= kLeastTerms;
+  return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs &&
+         (cpu.is_zen5() ? kScoresOnZen5 : kScores).holds(rows, size, keys);
 }
 
 bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
@@ -56,8 +78,8 @@ bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   if (plan.layer->score == Score::kAdditive) {
     return rows >= kAdditiveRows && size >= kValuesPerHidden * to_double(plan.score_size);
   }
-  if (size >= kLeastPooledSize) return rows >= kLeastPooledRows && size * keys >= kLeastPooledTerms;
-  return rows >= kNarrowPooledRows && size >= kNarrowPooledSize && size * keys >= kNarrowPooledTerms;
+  if (cpu.is_zen5()) return kPoolingOnZen5.holds(rows, size, keys);
+  return (size >= kPooling.size ? kPooling : kNarrowPooling).holds(rows, size, keys);
 }
 
 void choose_pairs(PlanImpl& plan) {

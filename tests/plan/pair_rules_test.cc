@@ -14,6 +14,7 @@ namespace attend::tests {
 namespace {
 
 constexpr Cpu kAddsBeside{.is_amd = true, .has_avx512 = true};
+constexpr Cpu kZen5{.is_amd = true, .has_avx512 = true, .l1_bytes = 48u << 10};
 constexpr Cpu kOther{.is_amd = true};
 
 struct Problem {
@@ -70,6 +71,22 @@ TEST_CASE("pair rules: on CPUs that add beside multiplying, with the registers, 
     CHECK(!by_pairs(target, {.keys = 2048, .size = 31}));
     CHECK(by_pairs(target, {.keys = 64, .size = 128}) == here);
     CHECK(!by_pairs(target, {.size = 129}));
+  });
+}
+
+TEST_CASE("pair rules: on Zen 5 from more rows, larger heads and more terms on") {
+  for_each_target([](const Target& target) {
+    const bool here = target.name().starts_with("AVX3");
+    CHECK(by_pairs(target, {.queries = 96}, kZen5) == here);
+    CHECK(!by_pairs(target, {.queries = 95}, kZen5));
+    CHECK(by_pairs(target, {.queries = 96, .keys = 384}, kZen5) == here);
+    CHECK(!by_pairs(target, {.queries = 96, .keys = 383}, kZen5));
+    CHECK(!by_pairs(target, {.queries = 512, .keys = 4096, .size = 63}, kZen5));
+    CHECK(pools(target, {.queries = 256, .keys = 1024}, kZen5) == here);
+    CHECK(!pools(target, {.queries = 255, .keys = 1024}, kZen5));
+    CHECK(!pools(target, {.queries = 256, .keys = 1023}, kZen5));
+    CHECK(pools(target, {.queries = 256, .keys = 512, .values = 128}, kZen5) == here);
+    CHECK(!pools(target, {.queries = 512, .keys = 4096, .values = 63}, kZen5));
   });
 }
 
