@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/checked.h"
+#include "engine/base/cpus.h"
 
 namespace attend {
 namespace detail {
@@ -24,16 +25,18 @@ constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26
 // vector of lanes has too few sums in flight; a row of dot/decode ends in a sum across lanes. Fitted to bench
 // planner/*.
 constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.76, kOneVectorShare = 0.55;
-// Of scores and of pooling by pairs of terms, of at most 1.5 times the peak, what looking at rows takes included.
-// bench: dot_tile/*, tile_pairs/*, value_pairs/*.
-constexpr double kPairsScoreShare = 1.25, kPairsPoolShare = 1.2;
+// Of scores, pooling and projections by pairs of terms, of at most 1.5 times the peak, what looking at rows takes
+// included, on Zen 4 and on Zen 5. bench: tile_pairs/*, value_pairs/*, linear/*/AVX3_pairs.
+struct PairsShares {
+  double scores, pooling, projections;
+};
+constexpr PairsShares kPairsOnZen4{1.25, 1.2, 1.35}, kPairsOnZen5{1.1, 1.0, 1.13};
+const PairsShares& pairs_shares() { return this_cpu().is_zen5() ? kPairsOnZen5 : kPairsOnZen4; }
 // By bfloat16 parts, of at most 16 / 6 times the peak. bench: dot/b1_h32_kv8_m2048_n2048_d128, planner/*.
 constexpr double kPartsProductShare = 1.3;
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
 // Of projections, by oneDNN or by our own kernel. bench: linear/*.
 constexpr double kProjectionShare = 0.9;
-// By pairs of terms, of at most 1.5 times the peak. bench: linear/*/AVX3_pairs.
-constexpr double kPairsShare = 1.35;
 // By bfloat16 parts, of at most 16 / 6 times the peak. bench: linear/*/AVX3_parts.
 constexpr double kPartsShare = 1.3;
 // Packing reads and writes within L2, transposing keys. bench: pack_keys/*, pack_values/*, pack_queries/*.
@@ -97,8 +100,8 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
   }
   const bool has_registers = plan.kernels->tile_pairs.has_registers_for_pairs;
   const bool scores_by_pairs = plan.pairs_scores && has_registers, pools_by_pairs = plan.pairs_values && has_registers;
-  return score_flops * in_whole_vectors(n) / (scores_by_pairs ? kPairsScoreShare : share) +
-         pool_flops * in_whole_vectors(columns) / (pools_by_pairs ? kPairsPoolShare : share);
+  return score_flops * in_whole_vectors(n) / (scores_by_pairs ? pairs_shares().scores : share) +
+         pool_flops * in_whole_vectors(columns) / (pools_by_pairs ? pairs_shares().pooling : share);
 }
 
 double num_items(const PlanImpl& plan) {
@@ -167,7 +170,7 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
     const double peak = map.runs_on_plan_target() ? machine.flops : machine.projection_flops;
     const kernels::LinearRowsKernels kernels = plan.linear_rows(&map);
     const double share = map.goes_by_parts(kernels)   ? kPartsShare
-                         : map.goes_by_pairs(kernels) ? kPairsShare
+                         : map.goes_by_pairs(kernels) ? pairs_shares().projections
                                                       : kProjectionShare;
     cost.projection_seconds += ratio(flops, peak * share);
   });
