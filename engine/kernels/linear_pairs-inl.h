@@ -9,8 +9,7 @@
 // 111, by 256 rows 163 and 114, by 1024 rows 153 and 112; 256 x 256 by 512 rows 154 and 112.
 //
 // Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers, and the figures above are of nine; on
-//               Zen 5 eight take 17.5 cycles for three terms of W in L1, where 16 is the limit, nine 21.0 for 18, and
-//               layers take 0 to 5 % less time with eight (multi_head/b32_s32_e512_h8).
+//               Zen 5 linear/*/AVX3_pairs takes as long with eight, layers 0 to 5 % less (multi_head/b32_s32_e512_h8).
 #if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
