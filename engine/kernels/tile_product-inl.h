@@ -22,6 +22,7 @@
 
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/tile_product.h"
+#include "engine/simd/compat-inl.h"
 
 // One lane gains from being inlined, see MultiplyRows.
 #undef ATTEND_MULTIPLY_ROWS
@@ -36,6 +37,7 @@ namespace attend {
 namespace kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
 
 // What the steps of rows have in common, one panel and inner block.
 struct BlockArgs {
@@ -78,7 +80,8 @@ HWY_INLINE void StoreRow(D d, const BlockArgs& args, V c0, V c1, V c2, V c3, flo
 //
 // Not inlined: among the variables of its caller, g++ 12 kept the pointers of two rows in vector registers, and moving
 // them back took the ports of the FMAs 2 times in 26. tile_product/qk_m48_n512_d64 on AVX3: 89 -> 97 % of the peak. Two
-// terms per turn; four are no faster, and g++ runs out of registers.
+// terms per turn; four are no faster, and g++ runs out of registers, but on AVX2 (kSumsStay): EPYC (Zen 3), 4 to 5 % less
+// time while another thread runs on the same core, the same while none does (tile_product/*/AVX2).
 template <std::size_t kRows, std::size_t kVectors, class D>
 ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* HWY_RESTRICT a, size_t inner,
                                        float* HWY_RESTRICT c, float* HWY_RESTRICT max_lanes) {
@@ -102,13 +105,13 @@ ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* 
   const float* HWY_RESTRICT a4 = kRows > 4 ? a3 + a_stride : a0;
   const float* HWY_RESTRICT a5 = kRows > 5 ? a4 + a_stride : a0;
   V b1 = zero, b2 = zero, b3 = zero;
-#define ATTEND_ROW(row, a, k, r0, r1, r2, r3)                       \
-  if constexpr (kRows > row) {                                      \
-    const V broadcast = hn::Set(d, a[k]);                           \
-    r0 = hn::MulAdd(broadcast, b0, r0);                             \
-    if constexpr (kVectors > 1) r1 = hn::MulAdd(broadcast, b1, r1); \
-    if constexpr (kVectors > 2) r2 = hn::MulAdd(broadcast, b2, r2); \
-    if constexpr (kVectors > 3) r3 = hn::MulAdd(broadcast, b3, r3); \
+#define ATTEND_ROW(row, a, k, r0, r1, r2, r3)                                  \
+  if constexpr (kRows > row) {                                                 \
+    const V broadcast = hn::Set(d, a[k]);                                      \
+    simd::AddProductInOrder(d, broadcast, b0, r0);                             \
+    if constexpr (kVectors > 1) simd::AddProductInOrder(d, broadcast, b1, r1); \
+    if constexpr (kVectors > 2) simd::AddProductInOrder(d, broadcast, b2, r2); \
+    if constexpr (kVectors > 3) simd::AddProductInOrder(d, broadcast, b3, r3); \
   }
 #define ATTEND_TERM(k)                                            \
   {                                                               \
@@ -125,6 +128,14 @@ ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* 
     ATTEND_ROW(5, a5, k, c50, c51, c52, c53)                      \
   }
   size_t k = 0;
+  if constexpr (simd::kSumsStay) {
+    for (; k + 4 <= inner; k += 4) {
+      ATTEND_TERM(k)
+      ATTEND_TERM(k + 1)
+      ATTEND_TERM(k + 2)
+      ATTEND_TERM(k + 3)
+    }
+  }
   for (; k + 2 <= inner; k += 2) {
     ATTEND_TERM(k)
     ATTEND_TERM(k + 1)
