@@ -140,7 +140,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
       kept += 2 * lanes;
     }
 #define ATTEND_STEP(i) \
-  if constexpr (i < kRows * kVectors) c##i = hn::MulAdd(element(i), ATTEND_PICK(i), c##i);
+  if constexpr (i < kRows * kVectors) simd::AddProductInOrder(d, element(i), ATTEND_PICK(i), c##i);
     ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
 #undef ATTEND_STEP
     advance();
@@ -158,7 +158,16 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
     }
   }
   if constexpr (kKept == Kept::kBefore) {
-    for (std::size_t k = 0; k < common; ++k) step();
+    std::size_t k = 0;
+    if constexpr (simd::kSumsStay) {
+      for (; k + 4 <= common; k += 4) {
+        step();
+        step();
+        step();
+        step();
+      }
+    }
+    for (; k < common; ++k) step();
   } else if constexpr (kKept == Kept::kNow) {
     KeepingTerms(p, common, b, b_stride, step);
   } else if constexpr (kValues) {

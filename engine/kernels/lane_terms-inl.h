@@ -15,11 +15,13 @@
 #include <span>
 
 #include "engine/kernels/prefetch.h"
+#include "engine/simd/compat-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
 namespace kernels {
 namespace HWY_NAMESPACE {
+namespace simd = attend::HWY_NAMESPACE;
 
 // Where sums of values go that are complete, instead of to c: times the factor of their row, 0 where that is 0 (o may
 // be NaN where l is 0, of p = 0 times an infinite value).
@@ -81,6 +83,11 @@ static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * PrefetchRows::kLine;
 // But 16 keys and values of equal sizes have two lines a term, and at one a term values come unasked. EPYC (Zen 4),
 // AVX3: query_lanes/q16_n1024_d64_l3_ahead 1.79 ms, by two (_by2) 1.53; dot/b4_h8_m16_n1024_d64 1.69 and 1.55. Steps
 // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
+//
+// On AVX2, four terms make a turn, and no more lines are prefetched than a step has keys: what is started beside
+// multiply-adds counts where another thread runs on the core. EPYC (Zen 3), of the time before, alone and beside one:
+// query_lanes/q64_n512_d64 0.99 and 0.94, q16_n1024_d64_l3_ahead 0.95 and 0.83 to 0.93. Rows of values that are kept
+// four to a turn as well: nothing.
 template <bool kAhead, std::size_t kRows, class Term>
 HWY_INLINE void KeyTerms(const LaneProduct& p, std::size_t count, const float* const& a, const float* b,
                          const Term& term) {
@@ -88,7 +95,20 @@ HWY_INLINE void KeyTerms(const LaneProduct& p, std::size_t count, const float* c
   const float* next_rows = a + static_cast<std::ptrdiff_t>(kRows) * p.a_stride + 15;
   for (std::size_t k = 0; k < count;) {
     const float* line = k + 16 < count ? a + 31 : next_rows;
-    for (const std::size_t end = std::min(count, k + 16); k < end; ++k) {
+    const std::size_t end = std::min(count, k + 16);
+    if constexpr (simd::kSumsStay) {
+      for (; k + 4 <= end; k += 4) {
+        for (std::size_t i = 0; i < hwy::DivCeil(kRows, std::size_t{4}); ++i) {
+          hwy::Prefetch(line);
+          line += p.a_stride;
+        }
+        for (std::size_t i = 0; i < 4; ++i) {
+          if constexpr (kAhead) lines.fetch();
+          term();
+        }
+      }
+    }
+    for (; k < end; ++k) {
       if constexpr (kAhead) lines.fetch();
       if constexpr (kAhead && kRows > 12) {
         if (p.two_lines) lines.fetch();
@@ -115,7 +135,10 @@ HWY_INLINE void ValueTerms(const LaneProduct& p, std::size_t count, const float*
   }
   PrefetchLines lines(p.ahead, b);
   for (; k < count; ++k) {
-    for (std::size_t v = 0; v < kVectors; ++v) hwy::Prefetch(b + kValuesAhead * stride + v * lanes);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      if (simd::kSumsStay && v * lanes % PrefetchRows::kLine != 0) continue;
+      hwy::Prefetch(b + kValuesAhead * stride + v * lanes);
+    }
     if constexpr (kAhead) lines.fetch();
     term();
   }
