@@ -1,6 +1,8 @@
 // What bounds everything else: machine/fma_peak is the most multiply-adds one core does, machine/read_bandwidth* how
 // fast it reads from L1, L2, L3 and memory. Every other family's peak_percent refers to the former. The loops are the
-// library's own (engine/kernels/machine_speed.h), with which attend::Machine measures too. machine/copy is what a
+// library's own (engine/kernels/machine_speed.h), with which attend::Machine measures too. machine/core_share tells
+// whether other threads, of other virtual machines perhaps, run on the same core: by loads, additions and multiply-adds
+// side by side, which they slow down where fma_peak goes on as before. machine/copy is what a
 // softmax of rows in memory cannot beat, masked_softmax/r4096_n1024: the C library's copy of as many bytes. GB: read
 // and written, as there.
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <benchmark/benchmark.h>
 #include <hwy/highway.h>
@@ -42,6 +45,28 @@ void bench_read_bandwidth(benchmark::State& state, const Target& target, std::si
     benchmark::DoNotOptimize(sum);
   }
   state.counters["GB"] = per_second(static_cast<double>(bytes) * 1e-9);
+}
+
+// The same loop in L1 again and again, for a few microseconds at a time: all that makes it slower at times is somebody
+// else.
+void bench_core_share(benchmark::State& state, const Target& target) {
+  const kernels::MachineSpeedKernels loops = kernels::machine_speed_kernels(target.id());
+  const AlignedFloats data((std::size_t{16} << 10) / sizeof(float), 1);
+  std::vector<double> seconds;
+  for (auto _ : state) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int repeat = 0; repeat < 10; ++repeat) {
+      float sum = loops.read_and_multiply(data.data(), data.size());
+      benchmark::DoNotOptimize(sum);
+    }
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  // Not of the very least: the clock has its steps.
+  std::sort(seconds.begin(), seconds.end());
+  const double alone = seconds[seconds.size() / 50], median = seconds[seconds.size() / 2];
+  const double flops = 2.0 * 10 * static_cast<double>(data.size());
+  state.counters["alone_percent"] = 100 * alone / median;
+  state.counters["peak_percent"] = 100 * flops / median / fma_peak(target);
 }
 
 void bench_copy(benchmark::State& state) {
@@ -108,6 +133,8 @@ void register_machine_benchmarks() {
   for (const Target& target : Target::available()) {
     register_case("machine/fma_peak", target.name(),
                   [target](benchmark::State& state) { bench_fma_peak(state, target); });
+    register_case("machine/core_share", target.name(),
+                  [target](benchmark::State& state) { bench_core_share(state, target); });
   }
   for (const Level& level : kLevels) {
     for (const Target& target : Target::available()) {

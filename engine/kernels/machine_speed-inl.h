@@ -10,6 +10,8 @@
 
 #include <hwy/highway.h>
 
+#include "engine/simd/compat-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace attend {
 namespace kernels {
@@ -62,6 +64,28 @@ HWY_INLINE float SumInOrder(D d, const float* data, std::size_t count) {
     x5 = hn::Add(x5, hn::Load(d, data + i + 5 * lanes));
     x6 = hn::Add(x6, hn::Load(d, data + i + 6 * lanes));
     x7 = hn::Add(x7, hn::Load(d, data + i + 7 * lanes));
+  }
+  const V sum = hn::Add(hn::Add(hn::Add(x0, x1), hn::Add(x2, x3)), hn::Add(hn::Add(x4, x5), hn::Add(x6, x7)));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// Eight sums in flight, as above. No addition depends on another, so that only multiply-adds have to wait.
+template <class D>
+HWY_INLINE float SumOfProducts(D d, const float* data, std::size_t count) {
+  using V = hn::Vec<D>;
+  const std::size_t lanes = hn::Lanes(d);
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0f), factor = hn::Set(d, 0x1p-10f);
+  V x0 = zero, x1 = zero, x2 = zero, x3 = zero, x4 = zero, x5 = zero, x6 = zero, x7 = zero;
+  const auto term = [&](std::size_t i) ATTEND_INLINE_ATTR { return hn::Add(hn::Load(d, data + i), one); };
+  for (std::size_t i = 0; i < count; i += 8 * lanes) {
+    x0 = hn::MulAdd(term(i), factor, x0);
+    x1 = hn::MulAdd(term(i + lanes), factor, x1);
+    x2 = hn::MulAdd(term(i + 2 * lanes), factor, x2);
+    x3 = hn::MulAdd(term(i + 3 * lanes), factor, x3);
+    x4 = hn::MulAdd(term(i + 4 * lanes), factor, x4);
+    x5 = hn::MulAdd(term(i + 5 * lanes), factor, x5);
+    x6 = hn::MulAdd(term(i + 6 * lanes), factor, x6);
+    x7 = hn::MulAdd(term(i + 7 * lanes), factor, x7);
   }
   const V sum = hn::Add(hn::Add(hn::Add(x0, x1), hn::Add(x2, x3)), hn::Add(hn::Add(x4, x5), hn::Add(x6, x7)));
   return hn::GetLane(hn::SumOfLanes(d, sum));

@@ -22,11 +22,15 @@ namespace {
 
 double Fma(std::size_t steps, float* sink) { return MultiplyAdds(hn::ScalableTag<float>(), steps, sink); }
 float Read(const float* data, std::size_t count) { return SumInOrder(hn::ScalableTag<float>(), data, count); }
+float ReadAndMultiply(const float* data, std::size_t count) {
+  return SumOfProducts(hn::ScalableTag<float>(), data, count);
+}
 
 MachineSpeedKernels Kernels() {
   MachineSpeedKernels kernels;
   kernels.fma = &Fma;
   kernels.read = &Read;
+  kernels.read_and_multiply = &ReadAndMultiply;
   return kernels;
 }
 

@@ -13,6 +13,9 @@ struct MachineSpeedKernels {
   double (*fma)(std::size_t steps, float* sink);
   // The sum of count floats, a multiple of kReadStep, aligned to 64 bytes.
   float (*read)(const float* data, std::size_t count);
+  // sum += (x + 1) / 1024 over these floats x: as many loads, additions and multiply-adds as they are vectors, which a
+  // core that is at nobody else's service begins all beside each other, if it has units for them.
+  float (*read_and_multiply)(const float* data, std::size_t count);
 };
 
 // Floats of a step of read: eight of the widest vectors we know of (2048 bits).

@@ -13,7 +13,7 @@
 
 namespace attend::tests {
 
-TEST_CASE("machine speed: read sums all floats and none beyond") {
+TEST_CASE("machine speed: reading, alone and beside products, takes all floats and none beyond") {
   for_each_target([](const Target& target) {
     const kernels::MachineSpeedKernels kernels = kernels::machine_speed_kernels(target.id());
     for (const std::size_t steps : {0, 1, 2, 5}) {
@@ -26,6 +26,9 @@ TEST_CASE("machine speed: read sums all floats and none beyond") {
       }
       const float read = kernels.read(data.data(), data.size());
       CHECK(std::abs(static_cast<double>(read) - sum) <= 1e-6 * static_cast<double>(data.size()) * 12);
+      const double n = static_cast<double>(data.size());
+      const float products = kernels.read_and_multiply(data.data(), data.size());
+      CHECK(std::abs(1024 * static_cast<double>(products) - (sum + n)) <= 1e-6 * n * 12);
     }
   });
 }
