@@ -1,10 +1,9 @@
 // What bounds everything else: machine/fma_peak is the most multiply-adds one core does, machine/read_bandwidth* how
 // fast it reads from L1, L2, L3 and memory. Every other family's peak_percent refers to the former. The loops are the
-// library's own (engine/kernels/machine_speed.h), with which attend::Machine measures too. machine/core_share tells
-// whether other threads, of other virtual machines perhaps, run on the same core: by loads, additions and multiply-adds
-// side by side, which they slow down where fma_peak goes on as before. machine/copy is what a
+// library's own (engine/kernels/machine_speed.h), with which attend::Machine measures too. machine/copy is what a
 // softmax of rows in memory cannot beat, masked_softmax/r4096_n1024: the C library's copy of as many bytes. GB: read
-// and written, as there.
+// and written, as there. machine/core_share tells whether other threads, of other virtual machines perhaps, run on the
+// same core: by loads, additions and multiply-adds side by side, which they slow down where fma_peak goes on as before.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -47,8 +46,8 @@ void bench_read_bandwidth(benchmark::State& state, const Target& target, std::si
   state.counters["GB"] = per_second(static_cast<double>(bytes) * 1e-9);
 }
 
-// The same loop in L1 again and again, for a few microseconds at a time: all that makes it slower at times is somebody
-// else.
+// The same loop in L1 again and again, for a microsecond or a few at a time: all that makes it slower at times is
+// somebody else. Who is always there shows in peak_percent alone.
 void bench_core_share(benchmark::State& state, const Target& target) {
   const kernels::MachineSpeedKernels loops = kernels::machine_speed_kernels(target.id());
   const AlignedFloats data((std::size_t{16} << 10) / sizeof(float), 1);

@@ -85,9 +85,9 @@ static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * PrefetchRows::kLine;
 // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
 //
 // On AVX2, four terms make a turn, and no more lines are prefetched than a step has keys: what is started beside
-// multiply-adds counts where another thread runs on the core. EPYC (Zen 3), of the time before, alone and beside one:
-// query_lanes/q64_n512_d64 0.99 and 0.94, q16_n1024_d64_l3_ahead 0.95 and 0.83 to 0.93. Rows of values that are kept
-// four to a turn as well: nothing.
+// multiply-adds counts where others' threads run on the core. EPYC (Zen 3), of the time before, on a core of one's own
+// and on a shared one: query_lanes/q64_n512_d64 0.97 and 0.94, q16_n1024_d64_l3_ahead 0.90 to 0.96 and 0.83 to 0.93.
+// Rows of values that are kept four to a turn as well: nothing.
 template <bool kAhead, std::size_t kRows, class Term>
 HWY_INLINE void KeyTerms(const LaneProduct& p, std::size_t count, const float* const& a, const float* b,
                          const Term& term) {
@@ -97,6 +97,7 @@ HWY_INLINE void KeyTerms(const LaneProduct& p, std::size_t count, const float* c
     const float* line = k + 16 < count ? a + 31 : next_rows;
     const std::size_t end = std::min(count, k + 16);
     if constexpr (simd::kSumsStay) {
+      static_assert(kRows <= 12);  // no step for p.two_lines
       for (; k + 4 <= end; k += 4) {
         for (std::size_t i = 0; i < hwy::DivCeil(kRows, std::size_t{4}); ++i) {
           hwy::Prefetch(line);

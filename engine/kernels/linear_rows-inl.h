@@ -84,9 +84,9 @@ HWY_INLINE void StoreResult(D d, const ColumnsArgs& args, V y0, V y1, V y2, V y3
 // kRows rows times kVectors vectors, over the whole sum. Not inlined, as MultiplyRows of tile_product-inl.h.
 //
 // With 6 x 2, a term is 8 loads beside 12 multiply-adds, and every prefetch one more. EPYC (Zen 3), AVX2: with three
-// prefetches in each term, 96 % of the peak on a core of one's own, but while another thread ran there, as in a virtual
-// machine, four terms per turn with seven in all took 0.72 to 0.78 of the time, and 1.00 to 1.015 otherwise
-// (linear/*/AVX2).
+// prefetches in each term, 94 to 96 % of the peak on a core of one's own (linear/*/AVX2), and with seven in four terms
+// as well. While others' threads ran on the same core (machine/core_share), the latter took 0.72 to 0.78 of the time,
+// both called in turns in one process.
 template <size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void LinearStep(D d, const ColumnsArgs& args, const float* const* HWY_RESTRICT rows,
                              float* const* HWY_RESTRICT results) {

@@ -80,8 +80,8 @@ HWY_INLINE void StoreRow(D d, const BlockArgs& args, V c0, V c1, V c2, V c3, flo
 //
 // Not inlined: among the variables of its caller, g++ 12 kept the pointers of two rows in vector registers, and moving
 // them back took the ports of the FMAs 2 times in 26. tile_product/qk_m48_n512_d64 on AVX3: 89 -> 97 % of the peak. Two
-// terms per turn; four are no faster, and g++ runs out of registers, but on AVX2 (kSumsStay): EPYC (Zen 3), 4 to 5 %
-// less time while another thread runs on the same core, the same while none does (tile_product/*/AVX2).
+// terms per turn; four are no faster, and g++ runs out of registers, but on AVX2 (kSumsStay): EPYC (Zen 3), the same to
+// within 1 % on a core of one's own (tile_product/*/AVX2), 4 to 5 % less time while others' threads run on it.
 template <std::size_t kRows, std::size_t kVectors, class D>
 ATTEND_MULTIPLY_ROWS void MultiplyRows(D d, const BlockArgs& args, const float* HWY_RESTRICT a, size_t inner,
                                        float* HWY_RESTRICT c, float* HWY_RESTRICT max_lanes) {

@@ -70,20 +70,23 @@ HWY_INLINE double HorizontalSum(D d, V sum, V lost) {
 
 // sum += a b, for loops that keep every register busy. AVX2 has 16, and g++ 12 moves sums between them, or to memory
 // where several terms make a turn of the loop, unless it is told by name to leave each where it is, in the order of the
-// program. Then four terms can make a turn (kSumsStay), which saves instructions.
+// program. Then four terms can make a turn (kSumsStay), which saves instructions. What AVX-512 wants for pairs of terms
+// is AddProduct (kernels/pairs-inl.h).
 #if HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)
 static constexpr bool kSumsStay = true;
-#else
-static constexpr bool kSumsStay = false;
-#endif
+
 template <class D>
 HWY_INLINE void AddProductInOrder(D /*d*/, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& sum) {
-#if HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)
   asm volatile("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
-#else
-  sum = hn::MulAdd(a, b, sum);
-#endif
 }
+#else
+static constexpr bool kSumsStay = false;
+
+template <class D>
+HWY_INLINE void AddProductInOrder(D /*d*/, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& sum) {
+  sum = hn::MulAdd(a, b, sum);
+}
+#endif
 
 // min(max(v, low), high), and NaN for NaN, which hn::Clamp does not promise.
 template <class D, class V = hn::Vec<D>>
