@@ -6,7 +6,8 @@
 //               with AVX-512 and NEON, 12 + 2 + 1 of 16 with AVX2 and SSE. Six rows and two vectors are the 12
 //               independent sums that cover 4 cycles of latency on 2 FMA ports with room to spare; four vectors
 //               amortise the broadcast further. Of a panel only the vectors are computed that hold columns some row
-//               of the step wants: keys that end within it, value sizes of 32 or 80. bench: tile_product/*.
+//               of the step wants: keys that end within it, value sizes of 32 or 80. bench: tile_product/*. On AVX2
+//               two whole panels go together (two_panels-inl.h).
 #if defined(ATTEND_KERNELS_TILE_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
 #undef ATTEND_KERNELS_TILE_PRODUCT_INL_H_
@@ -21,7 +22,9 @@
 #include <cstdint>
 
 #include "engine/kernels/panel-inl.h"
+#include "engine/kernels/tile_block-inl.h"
 #include "engine/kernels/tile_product.h"
+#include "engine/kernels/two_panels-inl.h"
 #include "engine/simd/compat-inl.h"
 
 // One lane gains from being inlined, see MultiplyRows.
@@ -38,41 +41,6 @@ namespace kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
-
-// What the steps of rows have in common, one panel and inner block.
-struct BlockArgs {
-  std::ptrdiff_t a_stride;
-  const float* b;
-  std::ptrdiff_t b_stride;
-  std::ptrdiff_t c_stride;
-  bool add;        // to C
-  bool first_max;  // max_lanes hold nothing yet
-};
-
-// One row of results leaves the registers: stored, or added to what is there.
-template <std::size_t kVectors, class D, class V = hn::Vec<D>>
-HWY_INLINE void StoreRow(D d, const BlockArgs& args, V c0, V c1, V c2, V c3, float* HWY_RESTRICT c,
-                         float* HWY_RESTRICT max_lanes) {
-  const size_t lanes = hn::Lanes(d);
-  if (args.add) {
-    c0 = hn::Add(c0, hn::Load(d, c));
-    if constexpr (kVectors > 1) c1 = hn::Add(c1, hn::Load(d, c + lanes));
-    if constexpr (kVectors > 2) c2 = hn::Add(c2, hn::Load(d, c + 2 * lanes));
-    if constexpr (kVectors > 3) c3 = hn::Add(c3, hn::Load(d, c + 3 * lanes));
-  }
-  hn::Store(c0, d, c);
-  if constexpr (kVectors > 1) hn::Store(c1, d, c + lanes);
-  if constexpr (kVectors > 2) hn::Store(c2, d, c + 2 * lanes);
-  if constexpr (kVectors > 3) hn::Store(c3, d, c + 3 * lanes);
-  if (max_lanes != nullptr) {
-    V max = c0;
-    if constexpr (kVectors > 1) max = hn::Max(max, c1);
-    if constexpr (kVectors == 3) max = hn::Max(max, c2);
-    if constexpr (kVectors > 3) max = hn::Max(max, hn::Max(c2, c3));
-    if (!args.first_max) max = hn::Max(max, hn::Load(d, max_lanes));
-    hn::Store(max, d, max_lanes);
-  }
-}
 
 // kRows rows of A times the first kVectors vectors of one panel of B over one block of the inner dimension. Rows and
 // vectors that do not exist compile away; those that do run the same operations in the same order whatever their
@@ -208,13 +176,7 @@ HWY_INLINE void MultiplyPanel(D d, const TileProductArgs& args, size_t panel, si
   const size_t width = PanelWidth(d), lanes = hn::Lanes(d);
   const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(first_row);
   for (size_t k = 0; k == 0 || k < args.inner; k += kInnerBlock) {
-    const BlockArgs block{
-        .a_stride = args.a_stride,
-        .b = args.b + panel * args.b_panel_stride + static_cast<std::ptrdiff_t>(k) * args.b_row_stride,
-        .b_stride = args.b_row_stride,
-        .c_stride = args.c_stride,
-        .add = args.accumulate || k > 0,
-        .first_max = panel == 0};
+    const BlockArgs block = BlockOf(d, args, panel, k);
     const size_t most = std::min(kInnerBlock, args.inner - k);
     const float* a = args.a + first * args.a_stride + k;
     float* c = args.c + first * args.c_stride + panel * width;
@@ -245,6 +207,12 @@ void MultiplyTile(D d, const TileProductArgs& args) {
   const std::int32_t* lens = ThatLimit(args.lens, args.num_rows, args.num_columns);
   const std::int32_t* inner_lens = ThatLimit(args.inner_lens, args.num_rows, args.inner);
   for (size_t panel = 0; panel * PanelWidth(d) < args.num_columns; ++panel) {
+    if constexpr (simd::kSumsStay) {
+      if (lens == nullptr && inner_lens == nullptr && TwoPanelsAreFaster(d, args, panel)) {
+        MultiplyTwoPanels(d, args, panel++);
+        continue;
+      }
+    }
     MultiplyPanel(d, args, panel, 0, args.num_rows, lens, inner_lens);
   }
 }

@@ -22,6 +22,15 @@
 #define ATTEND_INLINE_ATTR HWY_ATTR __attribute__((always_inline))
 #endif
 
+// Before a loop that is to stay one.
+#ifndef ATTEND_KEEP_LOOP
+#if defined(__clang__)
+#define ATTEND_KEEP_LOOP _Pragma("clang loop unroll(disable)")
+#else
+#define ATTEND_KEEP_LOOP _Pragma("GCC unroll 1")
+#endif
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace attend {
 namespace HWY_NAMESPACE {
