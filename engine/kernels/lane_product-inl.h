@@ -31,8 +31,13 @@ HWY_INLINE V TimesFactor(D d, V v, V factor) {
   return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d)), hn::Mul(v, factor));
 }
 
+// Whether 3 rows by 4 vectors go at a time, where there are so many: 7 loads beside 12 multiply-adds instead of 8, as
+// in two_panels-inl.h. EPYC (Zen 3), AVX2, of the time before: query_lanes/q32_n32_d64 0.95, _l3_ahead 0.92,
+// q32_n256_d128_off4 0.89, dot/b64_h8_m32_n32_d64 0.91 to 0.94; other sizes the same.
+static constexpr bool kFourVectors = simd::kSumsStay;
+
 // Vectors of queries that are in registers at a time, in the product with keys.
-static constexpr std::size_t kMostKeyVectors = kVectorsPerPanel > 2 ? 3 : 2;
+static constexpr std::size_t kMostKeyVectors = kVectorsPerPanel > 2 ? 3 : kFourVectors ? 4 : 2;
 
 // Rows of a that are in registers at a time, for the number of vectors. Keys: 16, 8 x 2 or 8 x 3 sums with 32
 // registers, 12 or 6 x 2 with 16. With one vector every multiplication loads what it broadcasts, and two loads a cycle
@@ -42,7 +47,7 @@ static constexpr std::size_t kMostKeyVectors = kVectorsPerPanel > 2 ? 3 : 2;
 // instead of 46).
 template <bool kValues, std::size_t kVectors>
 constexpr std::size_t LaneRowsPerStep() {
-  if (kVectorsPerPanel <= 2) return kVectors == 1 ? 12 : 6;
+  if (kVectorsPerPanel <= 2) return 12 / kVectors;
   if (kVectors == 1) return 16;
   if (!kValues) return 8;
   return kVectors == 2 ? 12 : 6;
@@ -59,7 +64,8 @@ struct LaneTerms {
   std::size_t column;
   bool add;     // to c
   bool last;    // and results are complete
-  float* kept;  // Kept::kNow: where both vectors of each term go as well, one term after the other
+  float* kept;  // Kept::kNow: where both vectors of each term go as well, term k at kept + k * kept_stride
+  std::size_t kept_stride;
 };
 
 // So many rows of p may be missing of kRows: those of padding lanes take their place, and their sums are dropped. With
@@ -69,7 +75,7 @@ struct LaneTerms {
 template <std::size_t kRows>
 constexpr std::size_t MostMissingRows() {
   if (kRows > 6) return 2;
-  return kRows > 2 ? 1 : 0;
+  return kRows > 3 ? 1 : 0;
 }
 
 // The sums of rows [row, row + kRows) and kVectors vectors of columns over a block of terms. Sums of a block begin at
@@ -78,7 +84,8 @@ template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bo
 HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std::size_t row) {
   using V = hn::Vec<D>;
   static_assert(kRows <= 16 && kVectors <= 4 && kRows * kVectors <= 24);
-  static_assert(kKept == Kept::kNot || (kValues && kVectors == 2 && !kTail));
+  static_assert(kKept == Kept::kNot || (kValues && !kTail));
+  static_assert(kKept != Kept::kNow || kVectors == 2);
   const std::size_t lanes = hn::Lanes(d);
   // Four rows of keys share a base, so that base + {0, 1, 2, 3} * stride needs few registers.
   const std::ptrdiff_t stride = p.a_stride, stride3 = 3 * stride;
@@ -132,17 +139,37 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   };
 #define ATTEND_PICK(i) (i % kVectors == 0 ? b0 : i % kVectors == 1 ? b1 : i % kVectors == 2 ? b2 : b3)
 
+  // Rows by four vectors: one vector at a time, since 12 sums leave four of 16 registers.
+  const auto step_by_columns = [&]() ATTEND_INLINE_ATTR {
+    const V x0 = element(0), x1 = kRows > 1 ? element(4) : zero, x2 = kRows > 2 ? element(8) : zero;
+#define ATTEND_COLUMN(v, r0, r1, r2)                                \
+  {                                                                 \
+    const V y = load(v);                                            \
+    simd::AddProductInOrder(d, x0, y, r0);                          \
+    if constexpr (kRows > 1) simd::AddProductInOrder(d, x1, y, r1); \
+    if constexpr (kRows > 2) simd::AddProductInOrder(d, x2, y, r2); \
+  }
+    ATTEND_COLUMN(0, c0, c4, c8)
+    ATTEND_COLUMN(1, c1, c5, c9)
+    ATTEND_COLUMN(2, c2, c6, c10)
+    ATTEND_COLUMN(3, c3, c7, c11)
+#undef ATTEND_COLUMN
+  };
   const auto step = [&]() ATTEND_INLINE_ATTR {
-    load_all();
-    if constexpr (kKept == Kept::kNow) {
-      hn::Store(b0, d, kept);
-      hn::Store(b1, d, kept + lanes);
-      kept += 2 * lanes;
-    }
+    if constexpr (kFourVectors && kVectors == 4) {
+      step_by_columns();
+    } else {
+      load_all();
+      if constexpr (kKept == Kept::kNow) {
+        hn::Store(b0, d, kept);
+        hn::Store(b1, d, kept + lanes);
+        kept += terms.kept_stride;
+      }
 #define ATTEND_STEP(i) \
   if constexpr (i < kRows * kVectors) simd::AddProductInOrder(d, element(i), ATTEND_PICK(i), c##i);
-    ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
+      ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
 #undef ATTEND_STEP
+    }
     advance();
   };
   std::size_t common = inner;
@@ -230,21 +257,22 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
 // The ways that any L1 of 64 sets has.
 static constexpr std::size_t kMostRowsOfOneSet = 8;
 
-// Rows of a step that follows steps of kRows: halves, but 12 and 6 leave powers of two, which more numbers of rows are
-// sums of.
+// Rows of a step that follows steps of kRows: halves, but 12, 6 and 3 leave powers of two, which more numbers of rows
+// are sums of.
 template <std::size_t kRows>
 constexpr std::size_t FewerLaneRows() {
-  return kRows == 12 ? 8 : kRows == 6 ? 4 : kRows / 2;
+  return kRows == 12 ? 8 : kRows == 6 ? 4 : kRows == 3 ? 2 : kRows / 2;
 }
 
 // Whether kRows from `row` on are the next step. 8 rows are 4 + 4, not 6 + 2: two rows are too few sums in flight. 7 of
-// p as 4 + 4 too: 0 to 3 % won on AVX2, 2 to 3 % lost on SSE4.
+// p as 4 + 4 too: 0 to 3 % won on AVX2, 2 to 3 % lost on SSE4. By four vectors, 4 rows are 2 + 2, not 3 + 1: one row
+// takes as long as two.
 template <bool kValues, std::size_t kRows>
 HWY_INLINE bool StepFits(const LaneProduct& p, std::size_t row) {
   if (row >= p.num_rows) return false;
   const std::size_t left = p.num_rows - row;
   const std::size_t lanes_left = kValues ? static_cast<std::size_t>(p.a_stride) - row : left;
-  if (kRows == 6 && left == 8) return false;
+  if ((kRows == 6 && left == 8) || (kRows == 3 && left == 4)) return false;
   return kRows <= lanes_left && kRows <= left + (kValues ? MostMissingRows<kRows>() : 0);
 }
 
@@ -275,31 +303,69 @@ HWY_INLINE void LaneRowsOfKept(D d, const LaneProduct& p, LaneTerms terms) {
   constexpr std::size_t kVectors = 2;
   HWY_ALIGN float kept[kInnerBlock * kVectors * hn::MaxLanes(D())];
   terms.kept = kept;
+  terms.kept_stride = kVectors * hn::Lanes(d);
   LaneRows<true, false, kRows, kVectors, false, Kept::kNow>(d, p, terms, 0);
   terms.b = kept;
   terms.stride = static_cast<std::ptrdiff_t>(kVectors * hn::Lanes(d));
   LaneRowsFrom<true, false, kRows, kVectors, false, Kept::kBefore>(d, p, terms, kRows);
 }
 
+HWY_INLINE LaneTerms BlockOfTerms(const LaneProduct& p, std::size_t first, std::size_t column) {
+  return {.b = p.b + static_cast<std::ptrdiff_t>(first) * p.b_stride + column,
+          .stride = p.b_stride,
+          .first = first,
+          .count = std::min(kInnerBlock, p.inner - first),
+          .column = column,
+          .add = p.add || first > 0,
+          .last = first + kInnerBlock >= p.inner,
+          .kept = nullptr,
+          .kept_stride = 0};
+}
+
+template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, class D>
+HWY_INLINE void LaneBlock(D d, const LaneProduct& p, const LaneTerms& terms) {
+  if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
+    // From memory also where no rows follow: it is while values are kept that the next columns are prefetched.
+    if (p.keep_values && (p.num_rows > kRows || !p.ahead.empty()) && p.common >= terms.first + terms.count) {
+      return LaneRowsOfKept<kRows>(d, p, terms);
+    }
+  }
+  LaneRowsFrom<kValues, kAhead, kRows, kVectors, kTail, Kept::kNot>(d, p, terms, 0);
+}
+
 template <bool kValues, bool kAhead, std::size_t kRows, std::size_t kVectors, bool kTail, class D>
 HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
   for (std::size_t first = 0; first == 0 || first < p.inner; first += kInnerBlock) {
-    const LaneTerms terms{.b = p.b + static_cast<std::ptrdiff_t>(first) * p.b_stride + column,
-                          .stride = p.b_stride,
-                          .first = first,
-                          .count = std::min(kInnerBlock, p.inner - first),
-                          .column = column,
-                          .add = p.add || first > 0,
-                          .last = first + kInnerBlock >= p.inner,
-                          .kept = nullptr};
-    if constexpr (kValues && kVectors == 2 && !kTail && kKeepsValues) {
-      // From memory also where no rows follow: it is while values are kept that the next columns are prefetched.
-      if (p.keep_values && (p.num_rows > kRows || !p.ahead.empty()) && p.common >= first + terms.count) {
-        LaneRowsOfKept<kRows>(d, p, terms);
-        continue;
-      }
+    LaneBlock<kValues, kAhead, kRows, kVectors, kTail>(d, p, BlockOfTerms(p, first, column));
+  }
+}
+
+// So many rows of p meet values by two vectors everywhere, see LaneFourColumns.
+static constexpr std::size_t kMostRowsByTwo = 16;
+
+// Columns of four vectors of values: kept by two and used by four. The first rows want all four from memory before the
+// others have their turn, which 16 rows do not make up for: query_lanes/q16_n1024_d64_l3_ahead/AVX2 on Zen 3 took 2 to
+// 5 % longer, and 10 % if they were kept by four. 32 rows: see kFourVectors.
+template <class D>
+HWY_NOINLINE void LaneFourColumns(D d, const LaneProduct& p, std::size_t column) {
+  constexpr std::size_t kRows = LaneRowsPerStep<true, 2>();
+  const std::size_t lanes = hn::Lanes(d);
+  HWY_ALIGN float kept[kInnerBlock * 4 * hn::MaxLanes(D())];
+  for (std::size_t first = 0; first == 0 || first < p.inner; first += kInnerBlock) {
+    LaneTerms terms = BlockOfTerms(p, first, column), others = BlockOfTerms(p, first, column + 2 * lanes);
+    if (p.common < first + terms.count) {
+      LaneBlock<true, false, kRows, 2, false>(d, p, terms);
+      LaneBlock<true, false, kRows, 2, false>(d, p, others);
+      continue;
     }
-    LaneRowsFrom<kValues, kAhead, kRows, kVectors, kTail, Kept::kNot>(d, p, terms, 0);
+    terms.kept = kept;
+    others.kept = kept + 2 * lanes;
+    terms.kept_stride = others.kept_stride = 4 * lanes;
+    LaneRows<true, false, kRows, 2, false, Kept::kNow>(d, p, terms, 0);
+    LaneRows<true, false, kRows, 2, false, Kept::kNow>(d, p, others, 0);
+    terms.b = kept;
+    terms.stride = static_cast<std::ptrdiff_t>(4 * lanes);
+    LaneRowsFrom<true, false, LaneRowsPerStep<true, 4>(), 4, false, Kept::kBefore>(d, p, terms, kRows);
   }
 }
 
@@ -322,7 +388,10 @@ HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t column = 0; column < p.num_columns;) {
     const std::size_t left = (p.num_columns - column) / lanes;
-    const std::size_t vectors = left == 4 ? 2 : std::min(kMostKeyVectors, left);  // 2 + 2, not 3 + 1
+    // 4 vectors are 2 + 2, not 3 + 1, if they do not go at once.
+    const std::size_t vectors = kFourVectors && left < 4     ? std::min(std::size_t{2}, left)
+                                : !kFourVectors && left == 4 ? 2
+                                                             : std::min(kMostKeyVectors, left);
     switch (vectors) {
       case 1:
         LaneColumns<false, kAhead, 1, false>(d, p, column);
@@ -331,7 +400,7 @@ HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
         LaneColumns<false, kAhead, 2, false>(d, p, column);
         break;
       default:
-        if constexpr (kMostKeyVectors > 2) LaneColumns<false, kAhead, 3, false>(d, p, column);
+        if constexpr (kMostKeyVectors > 2) LaneColumns<false, kAhead, kMostKeyVectors, false>(d, p, column);
         break;
     }
     column += vectors * lanes;
@@ -357,6 +426,11 @@ HWY_INLINE void MultiplyValueColumns(D d, const LaneProduct& p) {
   if constexpr (kVectorsPerPanel > 2 && !kAhead) {
     if (!p.ahead.empty()) {  // values come from memory
       for (; column + 4 * lanes <= p.num_columns; column += 4 * lanes) LaneColumns<true, false, 4, false>(d, p, column);
+    }
+  }
+  if constexpr (kFourVectors && kKeepsValues) {
+    if (p.keep_values && p.num_rows > kMostRowsByTwo) {
+      for (; column + 4 * lanes <= p.num_columns; column += 4 * lanes) LaneFourColumns(d, p, column);
     }
   }
   for (; column + 2 * lanes <= p.num_columns; column += 2 * lanes) LaneColumns<true, kAhead, 2, false>(d, p, column);
