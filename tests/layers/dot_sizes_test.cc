@@ -138,11 +138,12 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
       CHECK(path(std::max<std::int64_t>(most + 1, 11), 2048, size) == "dot/fused");
     }
     // Against few keys sixteen vectors, full or not.
-    if (!single) CHECK(path(lanes + 1, 32, 64) == "dot/lanes");
-    CHECK(path(16 * lanes - 1, 32, 64) == (single ? "dot/fused" : "dot/lanes"));
-    CHECK(path(16 * lanes, 32, 64) == (single ? "dot/fused" : "dot/lanes"));
-    CHECK(path(16 * lanes, 33, 64) == "dot/fused");
-    CHECK(path(16 * lanes + 1, 32, 64) == "dot/fused");
+    const std::int64_t few_keys = lanes == 8 ? 64 : 32;
+    if (!single) CHECK(path(lanes + 1, few_keys, 64) == "dot/lanes");
+    CHECK(path(16 * lanes - 1, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
+    CHECK(path(16 * lanes, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
+    CHECK(path(16 * lanes, few_keys + 1, 64) == "dot/fused");
+    CHECK(path(16 * lanes + 1, few_keys, 64) == "dot/fused");
     // Beyond 12 MiB, or 6 of wide vectors, keys and values are read in the order of memory for 8 rows, and by wide
     // vectors that are not full.
     const std::int64_t far_keys = wide ? 1536 : 3072;
