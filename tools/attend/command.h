@@ -1,5 +1,5 @@
 // What main knows of a subcommand. One file each: run.cc, softmax.cc, plan.cc, targets.cc, check.cc, heatmap.cc,
-// compare.cc, bench_compare.cc.
+// compare.cc, bench_compare.cc, turns.cc.
 #ifndef ATTEND_TOOLS_ATTEND_COMMAND_H_
 #define ATTEND_TOOLS_ATTEND_COMMAND_H_
 
@@ -27,6 +27,7 @@ Command add_check(CLI::App& app);
 Command add_heatmap(CLI::App& app);
 Command add_compare(CLI::App& app);
 Command add_bench_compare(CLI::App& app);
+Command add_turns(CLI::App& app);
 
 // To be called while parsing: from an option's validator or a subcommand's callback.
 [[noreturn]] void wrong_usage(const std::string& message);

@@ -67,8 +67,9 @@ int run_action(const std::vector<Command>& commands) {
 int main_of(int argc, char** argv) {
   CLI::App app("Attention on CPUs: runs, plans, checks and draws attention layers.", "attend");
   describe(app);
-  const std::vector<Command> commands = {add_run(app),   add_softmax(app), add_plan(app),    add_targets(app),
-                                         add_check(app), add_heatmap(app), add_compare(app), add_bench_compare(app)};
+  const std::vector<Command> commands = {add_run(app),     add_softmax(app),       add_plan(app),
+                                         add_targets(app), add_check(app),         add_heatmap(app),
+                                         add_compare(app), add_bench_compare(app), add_turns(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
