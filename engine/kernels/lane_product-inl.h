@@ -143,18 +143,10 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
   // Rows by four vectors: one vector at a time, since 12 sums leave four of 16 registers.
   const auto step_by_columns = [&]() ATTEND_INLINE_ATTR {
     const V x0 = element(0), x1 = kRows > 1 ? element(4) : zero, x2 = kRows > 2 ? element(8) : zero;
-#define ATTEND_COLUMN(v, r0, r1, r2)                                \
-  {                                                                 \
-    const V y = load(v);                                            \
-    simd::AddProductInOrder(d, x0, y, r0);                          \
-    if constexpr (kRows > 1) simd::AddProductInOrder(d, x1, y, r1); \
-    if constexpr (kRows > 2) simd::AddProductInOrder(d, x2, y, r2); \
-  }
-    ATTEND_COLUMN(0, c0, c4, c8)
-    ATTEND_COLUMN(1, c1, c5, c9)
-    ATTEND_COLUMN(2, c2, c6, c10)
-    ATTEND_COLUMN(3, c3, c7, c11)
-#undef ATTEND_COLUMN
+    simd::AddColumnInOrder<kRows>(d, x0, x1, x2, load(0), c0, c4, c8);
+    simd::AddColumnInOrder<kRows>(d, x0, x1, x2, load(1), c1, c5, c9);
+    simd::AddColumnInOrder<kRows>(d, x0, x1, x2, load(2), c2, c6, c10);
+    simd::AddColumnInOrder<kRows>(d, x0, x1, x2, load(3), c3, c7, c11);
   };
   const auto step = [&]() ATTEND_INLINE_ATTR {
     if constexpr (kFourVectors && kVectors == 4) {
@@ -384,15 +376,18 @@ HWY_NOINLINE void LaneColumns(D d, const LaneProduct& p, std::size_t column) {
   LaneBlocks<kValues, kAhead, kRows, kVectors, kTail>(d, p, column);
 }
 
+// How many vectors of queries go next, of so many that are left: the most, or else two. 4 are 2 + 2, not 3 + 1.
+constexpr std::size_t KeyVectorsOf(std::size_t left) {
+  const bool two_and_two = left == 4 && kMostKeyVectors == 3;
+  return left >= kMostKeyVectors && !two_and_two ? kMostKeyVectors : std::min(std::size_t{2}, left);
+}
+
 template <bool kAhead, class D>
 HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t column = 0; column < p.num_columns;) {
     const std::size_t left = (p.num_columns - column) / lanes;
-    // 4 vectors are 2 + 2, not 3 + 1, if they do not go at once.
-    const std::size_t vectors = kFourVectors && left < 4     ? std::min(std::size_t{2}, left)
-                                : !kFourVectors && left == 4 ? 2
-                                                             : std::min(kMostKeyVectors, left);
+    const std::size_t vectors = KeyVectorsOf(left);
     switch (vectors) {
       case 1:
         LaneColumns<false, kAhead, 1, false>(d, p, column);

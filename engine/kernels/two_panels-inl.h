@@ -29,13 +29,12 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-static constexpr size_t kRowsByTwoPanels = 3;
-
-// `steps` times kRows rows of A. An element's operations are those of MultiplyRows.
+// `steps` times kRows rows of A. An element's operations are those of MultiplyRows, and so are rows prefetched for so
+// many multiply-adds: three rows by two panels are as many as six by one.
 template <std::size_t kRows, class D>
 HWY_NOINLINE void MultiplyRowsByTwoPanels(D d, const BlockArgs& args, size_t steps, const float* HWY_RESTRICT a,
                                           size_t inner, float* HWY_RESTRICT c, float* HWY_RESTRICT max_lanes) {
-  static_assert(1 <= kRows && kRows <= kRowsByTwoPanels);
+  static_assert(1 <= kRows && kRows <= 3);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   const std::ptrdiff_t a_stride = args.a_stride, b_stride = args.b_stride, c_stride = args.c_stride;
@@ -52,13 +51,7 @@ HWY_NOINLINE void MultiplyRowsByTwoPanels(D d, const BlockArgs& args, size_t ste
     const float* HWY_RESTRICT a0 = a;
     const float* HWY_RESTRICT a1 = kRows > 1 ? a0 + a_stride : a0;
     const float* HWY_RESTRICT a2 = kRows > 2 ? a1 + a_stride : a0;
-#define ATTEND_COLUMN(from, r0, r1, r2)                             \
-  {                                                                 \
-    const V y = hn::LoadU(d, from);                                 \
-    simd::AddProductInOrder(d, x0, y, r0);                          \
-    if constexpr (kRows > 1) simd::AddProductInOrder(d, x1, y, r1); \
-    if constexpr (kRows > 2) simd::AddProductInOrder(d, x2, y, r2); \
-  }
+#define ATTEND_COLUMN(from, r0, r1, r2) simd::AddColumnInOrder<kRows>(d, x0, x1, x2, hn::LoadU(d, from), r0, r1, r2);
 #define ATTEND_TERM(k, row)                                  \
   {                                                          \
     const V x0 = hn::Set(d, a0[k]);                          \

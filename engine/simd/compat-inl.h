@@ -97,6 +97,14 @@ HWY_INLINE void AddProductInOrder(D /*d*/, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D
 }
 #endif
 
+// The same of one vector and the elements of kRows rows, up to three.
+template <size_t kRows, class D, class V = hn::Vec<D>>
+HWY_INLINE void AddColumnInOrder(D d, V x0, V x1, V x2, V y, V& sum0, V& sum1, V& sum2) {
+  AddProductInOrder(d, x0, y, sum0);
+  if constexpr (kRows > 1) AddProductInOrder(d, x1, y, sum1);
+  if constexpr (kRows > 2) AddProductInOrder(d, x2, y, sum2);
+}
+
 // min(max(v, low), high), and NaN for NaN, which hn::Clamp does not promise.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ClampKeepNaN(D /*d*/, V v, V low, V high) {

@@ -1,7 +1,10 @@
 #include "tools/attend/turn_times.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "tools/bench_compare/statistics.h"
 
@@ -54,6 +57,18 @@ std::vector<double> slowness(std::span<const Turn> turns) {
   const double least = quantile(a, 0.05) * quantile(b, 0.05);
   for (const Turn& turn : turns) slowness.push_back(std::sqrt(turn.a * turn.b / least));
   return slowness;
+}
+
+Difference difference_of(std::span<const float> a, std::span<const float> b) {
+  Difference found;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i])) found.same_bits = false;
+    if (std::isnan(a[i]) != std::isnan(b[i])) found.most = std::numeric_limits<double>::infinity();
+    // Comparisons with NaN, of two NaN or equal infinities, are false.
+    found.most = std::max(found.most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    found.largest = std::max(found.largest, std::abs(static_cast<double>(a[i])));
+  }
+  return found;
 }
 
 }  // namespace attend::tools

@@ -1,4 +1,4 @@
-// Times of two builds that ran in turns, and what they say of each other.
+// Times and results of two builds that ran in turns, and what they say of each other.
 //
 // A machine's other tenants slow a process for milliseconds or for minutes, by more than most changes gain: two
 // processes one after the other are told apart by them. What ran back to back on the same memory had the same
@@ -36,6 +36,15 @@ std::vector<double> slowness(std::span<const Turn> turns);
 
 // Turns up to kQuiet had the machine to themselves, those from kBusy on had not.
 inline constexpr double kQuiet = 1.08, kBusy = 1.18;
+
+struct Difference {
+  bool same_bits = true;
+  double most = 0;     // |a - b|; infinite where one of them alone is NaN
+  double largest = 0;  // |a|
+};
+
+// As many of each.
+Difference difference_of(std::span<const float> a, std::span<const float> b);
 
 }  // namespace attend::tools
 

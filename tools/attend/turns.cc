@@ -1,6 +1,5 @@
 // attend turns: two builds of the library in turns, in one process: which is faster, where neighbours come and go.
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -66,19 +65,11 @@ std::vector<Turn> take_turns(const std::function<void()>& a, const std::function
 }
 
 std::string difference_text(const Results& a, const Results& b) {
-  double most = 0, largest = 0;
-  bool same_bits = true;
-  const auto compare = [&](const std::vector<float>& x, const std::vector<float>& y) {
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      same_bits = same_bits && std::bit_cast<std::uint32_t>(x[i]) == std::bit_cast<std::uint32_t>(y[i]);
-      most = std::max(most, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
-      largest = std::max(largest, std::abs(static_cast<double>(x[i])));
-    }
-  };
-  compare(a.output.data, b.output.data);
-  compare(a.attention_weights.data, b.attention_weights.data);
-  if (same_bits) return "the same bits";
-  return "differ by at most " + scientific(most) + ", of values up to " + scientific(largest);
+  const Difference output = difference_of(a.output.data, b.output.data);
+  const Difference weights = difference_of(a.attention_weights.data, b.attention_weights.data);
+  if (output.same_bits && weights.same_bits) return "the same bits";
+  return "differ by at most " + scientific(std::max(output.most, weights.most)) + ", of values up to " +
+         scientific(std::max(output.largest, weights.largest));
 }
 
 std::string ratio_text(double ratio) {
@@ -164,10 +155,11 @@ Command add_turns(CLI::App& app) {
           "How long to take turns, of which there are 20 at least. Default: 3.")
       ->option_text("S");
   parser->footer(
-      "Takes the words of plan; inputs are seeded random numbers. In each turn both builds run on the same memory, "
-      "one\n"
+      "Takes the words of plan. Inputs are seeded random numbers, and so are valid lengths, one for each batch entry,\n"
+      "where --valid-lens or --skip-padded-queries is given. In each turn both builds run on the same memory, one\n"
       "right after the other, A first and B first by turns, so that neighbours on the machine slow both alike: ratios\n"
-      "hold to 1 % where times of two processes differ by 10.\n"
+      "hold to 1 % where times of two processes differ by 10. Where the libraries and their packed parameters lie\n"
+      "remains; a copy of A as B shows how much that is.\n"
       "\n"
       "Columns\n"
       "  A, B      medians of a run's time\n"

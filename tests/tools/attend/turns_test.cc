@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -76,6 +77,19 @@ TEST_CASE("turns: slowness counts both builds alike") {
   CHECK(slow[22] == doctest::Approx(2));
 }
 
+TEST_CASE("turns: results differ by bits, by most, and infinitely where one alone is NaN") {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  const auto of = [](std::vector<float> a, std::vector<float> b) { return tools::difference_of(a, b); };
+  CHECK(of({1, kNaN, kInf}, {1, kNaN, kInf}).same_bits);
+  CHECK(of({1, kNaN, kInf}, {1, kNaN, kInf}).most == 0);
+  CHECK_FALSE(of({0.0f}, {-0.0f}).same_bits);
+  CHECK(of({0.0f}, {-0.0f}).most == 0);
+  CHECK(of({1, -4, 2}, {1.5f, -3, 2}).most == 1);
+  CHECK(of({1, -4, 2}, {1.5f, -3, 2}).largest == 4);
+  CHECK(std::isinf(of({1, kNaN}, {1, 2}).most));
+  CHECK(std::isinf(of({1, 2}, {kNaN, 2}).most));
+}
+
 #ifdef ATTEND_CLI_PATH
 
 TEST_CASE("attend turns: wrong usage and files that are no builds are told, and nothing is printed") {
@@ -107,6 +121,7 @@ TEST_CASE("attend turns: a build agrees with itself, by every layer and option")
       {"--layer", "dot", "--shape", "2,5,9,8", "--attention-weights"},
       {"--layer", "dot", "--shape", "1,9,9,16", "--num-heads", "4", "--num-kv-heads", "2", "--causal", "top-left"},
       {"--layer", "dot", "--shape", "3,70,70,8", "--threads", "2", "--target", "SCALAR", "--scale", "0.5"},
+      {"--layer", "dot", "--shape", "3,6,6,8", "--skip-padded-queries"},
       {"--layer", "gaussian", "--shape", "2,5,9,8", "--sigma", "2"},
       {"--layer", "additive", "--shape", "2,5,9,8,6,4", "--num-hiddens", "12", "--concat-queries"},
       {"--layer", "bilinear", "--shape", "2,5,9,8,6,4"},
