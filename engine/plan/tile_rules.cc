@@ -125,65 +125,117 @@ std::size_t whole_steps(const PlanImpl& plan, std::size_t rows) {
   return plan.parts ? round_up(rows, kernels::kPartsRowsPerStep) : rows;
 }
 
-void choose_packed_tiles(PlanImpl& plan) {
+bool is_additive(const PlanImpl& plan) { return plan.layer->score == Score::kAdditive; }
+
+// Of an entry; a tile has a row even where there are none.
+std::size_t at_least_one_query(const PlanImpl& plan) {
+  return std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
+}
+
+// Query rows of a packed tile where nothing else limits them.
+std::size_t most_tile_queries(const PlanImpl& plan) {
+  if (is_additive(plan)) return kAdditiveTileQueries;
+  return plan.parts ? kPartsTileQueries : kDotTileQueries;
+}
+
+// The query rows that are wanted, or those by the rules, but no more than there are.
+std::size_t packed_tile_queries(const PlanImpl& plan, std::size_t by_rules) {
+  return std::min(at_least_one_query(plan), whole_steps(plan, wanted_or(plan.wanted_tile_queries, by_rules)));
+}
+
+// How a packed number is kept: by parts as bfloat16 numbers that it is the sum of.
+std::size_t packed_number_bytes(const PlanImpl& plan) {
+  return plan.parts ? kernels::kNumParts * sizeof(std::uint16_t) : sizeof(float);
+}
+
+void explain_packed_tile(PlanImpl& plan, const std::string& why) {
+  plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
+                                       " keys, panels of " + std::to_string(plan.kernels->pack.panel_width) + ": " +
+                                       who_wants(plan) + why});
+}
+
+// Online softmax: the scores of one tile exist at a time, and stay in a cache.
+void choose_fused_tile(PlanImpl& plan) {
+  const bool additive = is_additive(plan);
   const std::size_t panel = plan.kernels->pack.panel_width;
-  const bool additive = plan.layer->score == Score::kAdditive, fused = plan.pooling == Pooling::kFused;
-  const std::size_t most_queries = additive ? kAdditiveTileQueries : plan.parts ? kPartsTileQueries : kDotTileQueries;
-  const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
+  plan.tile_queries = packed_tile_queries(plan, most_tile_queries(plan));
+  plan.tile_keys = additive
+                       ? additive_span(plan)
+                       : std::min(plan.key_capacity, round_up(wanted_or(plan.wanted_tile_keys, kDotTileKeys), panel));
+  plan.scores_stride = plan.tile_keys;
+  if (plan.tile_keys < plan.key_capacity) {
+    explain_packed_tile(plan, std::string("scores of a tile stay in ") + (additive ? "L2" : "L1") +
+                                  ", sums over keys in blocks of " + std::to_string(kernels::kInnerBlock));
+  } else {
+    explain_packed_tile(plan, "all keys fit one tile");
+  }
+}
+
+// Rows of scores are kept whole, whatever part of their keys is scored at a time.
+void choose_materialised_tile(PlanImpl& plan) {
+  const std::size_t rows =
+      kMaterialisedBytes / sizeof(float) / plan.key_capacity / kLeastMaterialisedRows * kLeastMaterialisedRows;
+  plan.tile_queries = packed_tile_queries(plan, std::clamp(rows, kLeastMaterialisedRows, most_tile_queries(plan)));
+  if (is_additive(plan)) {
+    plan.tile_keys = additive_span(plan);
+  } else {
+    plan.tile_keys = plan.parts ? std::min(plan.key_capacity, kDotTileKeys) : plan.key_capacity;
+  }
+  plan.scores_stride = plan.key_capacity;
+  explain_packed_tile(plan, "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) +
+                                " KiB, at least " + std::to_string(kLeastMaterialisedRows));
+}
+
+// The keys that are packed at a time, and those of them that meet a group before the next group does.
+void choose_pass(PlanImpl& plan) {
+  // Dot products pack a head's keys and values whole, once for all its queries.
+  plan.span_keys = is_additive(plan) ? plan.tile_keys : plan.key_capacity;
+  plan.pass_keys = plan.span_keys;
+  if (is_additive(plan) || plan.pooling != Pooling::kFused) return;
+  const std::size_t key_bytes = (plan.inner_size + plan.padded_values) * packed_number_bytes(plan);
+  const std::size_t pass_bytes = plan.parts ? kPartsPassBytes : kPassBytes;
+  if (key_bytes * plan.key_capacity <= pass_bytes) return;
+  plan.pass_keys = std::min(multiple_within(pass_bytes, key_bytes, plan.tile_keys), plan.span_keys);
+}
+
+std::size_t group_bytes(const PlanImpl& plan) {
+  if (is_additive(plan)) return kGroupBytes;
+  return plan.parts ? kPartsGroupBytes : kDotGroupBytes;
+}
+
+// Tiles of queries that a pass of keys meets before the next one, while their sums are kept.
+void choose_group(PlanImpl& plan) {
+  plan.group_queries = plan.tile_queries;
+  if (plan.pooling != Pooling::kFused) return;
+  // Where all keys pass at once, each tile is done with when it has met them.
+  const bool one_pass = plan.pass_keys == plan.span_keys;
+  if (one_pass && !is_additive(plan) && !plan.parts) return;
+  // By parts, queries are kept as floats too.
+  const std::size_t inner_bytes = plan.inner_size * (sizeof(float) + (plan.parts ? packed_number_bytes(plan) : 0));
+  const std::size_t row_bytes = plan.padded_values * plan.accumulator_levels * sizeof(float) + inner_bytes;
+  plan.group_queries = std::min(multiple_within(group_bytes(plan), row_bytes, plan.tile_queries),
+                                round_up(at_least_one_query(plan), plan.tile_queries));
+  if (plan.parts && one_pass) {
+    plan.group_queries = std::min(plan.group_queries, std::max(kPartsGroupRows, plan.tile_queries));
+  }
+  if (plan.group_queries <= plan.tile_queries) return;
+  plan.reasons.push_back({"group", std::to_string(plan.group_queries) + " queries pass " +
+                                       std::to_string(plan.pass_keys) +
+                                       " keys before the next keys, their sums within " +
+                                       std::to_string(group_bytes(plan) / 1024) + " KiB"});
+}
+
+void choose_packed_tiles(PlanImpl& plan) {
   const bool chunked = pools_in_chunks(plan);
   plan.chunk_keys = chunked ? kChunkKeys : 0;
   plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel && !chunked ? 2 : 1;
-  std::string why;
-  if (fused) {
-    plan.tile_queries = std::min(queries, whole_steps(plan, wanted_or(plan.wanted_tile_queries, most_queries)));
-    plan.tile_keys = additive
-                         ? additive_span(plan)
-                         : std::min(plan.key_capacity, round_up(wanted_or(plan.wanted_tile_keys, kDotTileKeys), panel));
-    why = plan.tile_keys < plan.key_capacity
-              ? std::string(additive ? "scores of a tile stay in L2" : "scores of a tile stay in L1") +
-                    ", sums over keys in blocks of " + std::to_string(kernels::kInnerBlock)
-              : "all keys fit one tile";
+  if (plan.pooling == Pooling::kFused) {
+    choose_fused_tile(plan);
   } else {
-    const std::size_t rows =
-        kMaterialisedBytes / sizeof(float) / plan.key_capacity / kLeastMaterialisedRows * kLeastMaterialisedRows;
-    plan.tile_queries = std::min(
-        queries,
-        whole_steps(plan, wanted_or(plan.wanted_tile_queries, std::clamp(rows, kLeastMaterialisedRows, most_queries))));
-    plan.tile_keys = additive     ? additive_span(plan)
-                     : plan.parts ? std::min(plan.key_capacity, kDotTileKeys)
-                                  : plan.key_capacity;
-    why = "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) + " KiB, at least " +
-          std::to_string(kLeastMaterialisedRows);
+    choose_materialised_tile(plan);
   }
-  plan.scores_stride = fused ? plan.tile_keys : plan.key_capacity;
-  // Dot products pack a head's keys and values whole, once for all its queries.
-  plan.span_keys = additive ? plan.tile_keys : plan.key_capacity;
-  plan.pass_keys = plan.span_keys;
-  plan.group_queries = plan.tile_queries;
-  const std::size_t number_bytes = plan.parts ? kernels::kNumParts * sizeof(std::uint16_t) : sizeof(float);
-  const std::size_t key_bytes = (plan.inner_size + plan.padded_values) * number_bytes;
-  const std::size_t pass_bytes = plan.parts ? kPartsPassBytes : kPassBytes;
-  if (!additive && fused && key_bytes * plan.key_capacity > pass_bytes) {
-    plan.pass_keys = std::min(multiple_within(pass_bytes, key_bytes, plan.tile_keys), plan.span_keys);
-  }
-  std::size_t group_bytes = 0;
-  if (fused && (additive || plan.parts || plan.pass_keys < plan.span_keys)) {
-    const std::size_t inner_bytes = plan.inner_size * (sizeof(float) + (plan.parts ? number_bytes : 0));
-    const std::size_t row_bytes = plan.padded_values * plan.accumulator_levels * sizeof(float) + inner_bytes;
-    group_bytes = additive ? kGroupBytes : plan.parts ? kPartsGroupBytes : kDotGroupBytes;
-    plan.group_queries =
-        std::min(multiple_within(group_bytes, row_bytes, plan.tile_queries), round_up(queries, plan.tile_queries));
-    if (plan.parts && plan.pass_keys == plan.span_keys) {
-      plan.group_queries = std::min(plan.group_queries, std::max(kPartsGroupRows, plan.tile_queries));
-    }
-  }
-  plan.reasons.push_back({"tiles", std::to_string(plan.tile_queries) + " queries x " + std::to_string(plan.tile_keys) +
-                                       " keys, panels of " + std::to_string(panel) + ": " + who_wants(plan) + why});
-  if (plan.group_queries > plan.tile_queries) {
-    plan.reasons.push_back(
-        {"group", std::to_string(plan.group_queries) + " queries pass " + std::to_string(plan.pass_keys) +
-                      " keys before the next keys, their sums within " + std::to_string(group_bytes / 1024) + " KiB"});
-  }
+  choose_pass(plan);
+  choose_group(plan);
 }
 
 }  // namespace
@@ -202,8 +254,7 @@ void choose_sizes(PlanImpl& plan) {
   plan.key_capacity = std::max(round_up(to_size(plan.shape.num_keys), panel), panel);
   plan.padded_values = round_up(to_size(plan.head_value_size), panel);
   // Scores of a dot product are exponents of two where the softmax is online, those of an additive score become so.
-  const bool additive = plan.layer->score == Score::kAdditive;
-  const bool exponents = !additive && plan.pooling != Pooling::kMaterialised;
+  const bool exponents = !is_additive(plan) && plan.pooling != Pooling::kMaterialised;
   plan.query_scale = exponents ? plan.scale * kernels::kLog2E : plan.scale;
   plan.score_scale = exponents ? 1.0f : kernels::kLog2E;
 }
