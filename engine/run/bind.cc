@@ -41,6 +41,18 @@ KeyRows check_keys(const PlanImpl& plan, const TensorView<const float>& keys, co
   return {entries, num_keys, rows_of(keys), rows_of(values)};
 }
 
+// Keys and values of a run that brings its own: the queries are keys, and the keys values, where none are given.
+void bind_given(const PlanImpl& plan, const Inputs& inputs, bool heads, Bound& bound) {
+  const TensorView<const float>& keys = inputs.keys.empty() ? inputs.queries : inputs.keys;
+  const TensorView<const float>& values = inputs.values.empty() ? keys : inputs.values;
+  const char* keys_name = inputs.keys.empty() ? "keys (not given, so the queries)" : "keys";
+  const char* values_name = inputs.values.empty() ? "values (not given, so the keys)" : "values";
+  const KeyRows rows = check_keys(plan, keys, keys_name, values, values_name, heads, bound.batch);
+  bound.num_keys = rows.num_keys;
+  bound.keys = rows.keys;
+  bound.values = rows.values;
+}
+
 // Keys and values as they were prepared, and the lengths that stand for all of them.
 void bind_prepared(const PlanImpl& plan, const Inputs& inputs, const PreparedView& prepared, Bound& bound) {
   if (prepared.plan != &plan) fail("prepared was made for another plan, expected this one or a copy of it");
@@ -78,65 +90,66 @@ void check_lens_option(const PlanImpl& plan, const TensorView<const std::int32_t
   }
 }
 
+// Which keys each query sees. Sizes must be bound.
+void bind_lens(const PlanImpl& plan, const TensorView<const std::int32_t>& given, const PreparedView* prepared,
+               Bound& bound) {
+  TensorView<const std::int32_t> lens = given;
+  if (prepared != nullptr && lens.empty()) lens = TensorView<const std::int32_t>(prepared->lens(), {prepared->batch});
+  if (!given.empty()) {
+    check_lens_option(plan, given);
+    if (prepared != nullptr) {
+      check_prepared_lens(given, *prepared, bound.num_queries);
+    } else {
+      check_valid_lens(given, bound.batch, bound.num_queries, bound.num_keys);
+    }
+  }
+  // Queries are as padded as the lengths of their own run say: those of prepared keys are of keys alone.
+  const Padding padding = given.empty() ? Padding::kCompute : plan.options.padding;
+  bound.visible = VisibleKeys(lens, bound.num_queries, bound.num_keys, plan.options.causal, padding);
+}
+
+// Where results go. Sizes must be bound.
+void bind_outputs(const PlanImpl& plan, const Outputs& outputs, bool heads, Bound& bound) {
+  const Axis queries{"M", bound.num_queries};
+  check_rows(outputs.output, "output", heads, bound.batch, plan.shape.num_heads, queries, {"Dv", plan.output_size});
+  check_written_strides(outputs.output, "output");
+  bound.output = rows_of(outputs.output);
+
+  const TensorView<float>& weights = outputs.attention_weights;
+  if (weights.empty()) return;
+  if (!plan.options.attention_weights) {
+    fail("attention_weights is ", to_string(weights.sizes()),
+         ", expected none: the plan was made without PlanOptions::attention_weights");
+  }
+  check_rows(weights, "attention_weights", heads || plan.layer->is_multi_head, bound.batch, plan.num_heads, queries,
+             {"N", bound.num_keys});
+  check_written_strides(weights, "attention_weights");
+  bound.attention_weights = rows_of(weights);
+}
+
 }  // namespace
 
 Bound bind(const PlanImpl& plan, const Inputs& inputs, const PreparedView* prepared, const Outputs& outputs) {
   const Shape& shape = plan.shape;
   const TensorView<const float>& queries = inputs.queries;
   const bool heads = has_head_axis(plan, queries);
-  const TensorView<const float>& keys = inputs.keys.empty() ? queries : inputs.keys;
-  const TensorView<const float>& values = inputs.values.empty() ? keys : inputs.values;
-  const char* keys_name = inputs.keys.empty() ? "keys (not given, so the queries)" : "keys";
-  const char* values_name = inputs.values.empty() ? "values (not given, so the keys)" : "values";
-
   check_rows(queries, "queries", heads, Axis::kAny, shape.num_heads, {"M"}, {"Dq", shape.query_size});
   Bound bound;
   bound.batch = queries.size(0);
   bound.num_queries = queries.size(-2);
+  bound.queries = rows_of(queries);
   if (prepared != nullptr) {
     bind_prepared(plan, inputs, *prepared, bound);
   } else if (plan.options.prepared_keys) {
     fail("prepared is not given, expected prepared keys: the plan was made with PlanOptions::prepared_keys");
   } else {
-    const KeyRows rows = check_keys(plan, keys, keys_name, values, values_name, heads, bound.batch);
-    bound.num_keys = rows.num_keys;
-    bound.keys = rows.keys;
-    bound.values = rows.values;
+    bind_given(plan, inputs, heads, bound);
   }
   check_at_most(bound.batch, shape.batch, "batch, the first size of queries,");
   check_at_most(bound.num_queries, shape.num_queries, "num_queries");
   check_at_most(bound.num_keys, shape.num_keys, "num_keys");
-
-  TensorView<const std::int32_t> lens = inputs.valid_lens;
-  if (prepared != nullptr && lens.empty()) lens = TensorView<const std::int32_t>(prepared->lens(), {prepared->batch});
-  if (!inputs.valid_lens.empty()) {
-    check_lens_option(plan, inputs.valid_lens);
-    if (prepared != nullptr) {
-      check_prepared_lens(inputs.valid_lens, *prepared, bound.num_queries);
-    } else {
-      check_valid_lens(inputs.valid_lens, bound.batch, bound.num_queries, bound.num_keys);
-    }
-  }
-  // Queries are as padded as the lengths of their own run say: those of prepared keys are of keys alone.
-  const Padding padding = inputs.valid_lens.empty() ? Padding::kCompute : plan.options.padding;
-  bound.visible = VisibleKeys(lens, bound.num_queries, bound.num_keys, plan.options.causal, padding);
-
-  check_rows(outputs.output, "output", heads, bound.batch, shape.num_heads, {"M", bound.num_queries},
-             {"Dv", plan.output_size});
-  check_written_strides(outputs.output, "output");
-  const TensorView<float>& weights = outputs.attention_weights;
-  if (!weights.empty()) {
-    if (!plan.options.attention_weights) {
-      fail("attention_weights is ", to_string(weights.sizes()),
-           ", expected none: the plan was made without PlanOptions::attention_weights");
-    }
-    check_rows(weights, "attention_weights", heads || plan.layer->is_multi_head, bound.batch, plan.num_heads,
-               {"M", bound.num_queries}, {"N", bound.num_keys});
-    check_written_strides(weights, "attention_weights");
-    bound.attention_weights = rows_of(weights);
-  }
-  bound.queries = rows_of(queries);
-  bound.output = rows_of(outputs.output);
+  bind_lens(plan, inputs.valid_lens, prepared, bound);
+  bind_outputs(plan, outputs, heads, bound);
   return bound;
 }
 
