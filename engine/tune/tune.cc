@@ -32,12 +32,22 @@ constexpr double kWorthIt = 1.02;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// A plan with all that a run of it needs, and how long its runs took.
+// That are asked for; 0: by the rules.
+struct Tile {
+  std::int64_t queries = 0, keys = 0;
+};
+
+// A plan with all that a run of it needs, and how long its runs took. impl: the plan's, which lives as long.
 class Subject {
  public:
-  Subject(Plan plan, bool prepared_keys, MadeUpProblem& problem)
-      : plan_(std::move(plan)), workspace_(plan_), in_(problem.inputs()), out_(problem.outputs()) {
-    if (!prepared_keys) return;
+  Subject(Plan plan, const detail::PlanImpl& impl, const Tile& tile, MadeUpProblem& problem)
+      : plan_(std::move(plan)),
+        impl_(&impl),
+        tile_(tile),
+        workspace_(plan_),
+        in_(problem.inputs()),
+        out_(problem.outputs()) {
+    if (!impl.options.prepared_keys) return;
     prepared_ = std::make_unique<PreparedKeys>(plan_);
     plan_.prepare({.keys = in_.keys, .values = in_.values, .valid_lens = in_.valid_lens}, *prepared_, workspace_);
     in_ = {.queries = in_.queries, .keys = {}, .values = {}, .valid_lens = {}, .prepared = prepared_.get()};
@@ -53,7 +63,17 @@ class Subject {
     samples_.push_back(timed(executor));
   }
 
-  const Plan& plan() const { return plan_; }
+  bool has_tiles_of(const detail::PlanImpl& other) const {
+    return impl_->path == other.path && impl_->tile_queries == other.tile_queries &&
+           impl_->tile_keys == other.tile_keys;
+  }
+  TunedCandidate outcome() const {
+    return {.path = impl_->path,
+            .tile_queries = tile_.queries,
+            .tile_keys = tile_.keys,
+            .seconds = least(),
+            .median_seconds = median()};
+  }
   double least() const { return *std::min_element(samples_.begin(), samples_.end()); }
   double median() const {
     std::vector<double> sorted = samples_;
@@ -70,6 +90,8 @@ class Subject {
   }
 
   Plan plan_;
+  const detail::PlanImpl* impl_;
+  Tile tile_;
   Workspace workspace_;
   Inputs in_;
   Outputs out_;
@@ -113,16 +135,52 @@ void measure_in_turns(std::vector<Subject>& subjects, double seconds, Executor& 
   }
 }
 
-struct Tile {
-  std::int64_t queries, keys;
-};
-
 // Around those of the rules. Which of them a path has, and which come to the same, its plans say.
 constexpr std::array<Tile, 9> kTiles = {
     {{0, 0}, {0, 128}, {0, 256}, {0, 512}, {24, 0}, {96, 0}, {24, 256}, {96, 256}, {96, 512}}};
 
-bool same_tiles(const detail::PlanImpl& a, const detail::PlanImpl& b) {
-  return a.path == b.path && a.tile_queries == b.tile_queries && a.tile_keys == b.tile_keys;
+// What to measure of a path. by_rules: a plan of it; others: also other tiles than its.
+std::vector<Tile> tiles_of(const detail::PlanImpl& by_rules, bool others) {
+  if (!others) return {Tile{}};
+  std::vector<Tile> tiles;
+  for (const Tile& tile : kTiles) {
+    // A path has no tiles of queries where its queries are lanes, none of keys where it keeps whole rows.
+    if (tile.queries != 0 && !by_rules.has_tile_queries()) continue;
+    if (tile.keys != 0 && !by_rules.has_tile_keys()) continue;
+    tiles.push_back(tile);
+  }
+  return tiles;
+}
+
+bool is_known(const std::vector<Subject>& subjects, const detail::PlanImpl& plan) {
+  return std::any_of(subjects.begin(), subjects.end(),
+                     [&](const Subject& subject) { return subject.has_tiles_of(plan); });
+}
+
+// In the order of the subjects, the first of which is by the rules.
+std::vector<TunedCandidate> outcomes_of(const std::vector<Subject>& subjects) {
+  std::vector<TunedCandidate> candidates;
+  for (const Subject& subject : subjects) candidates.push_back(subject.outcome());
+  candidates.front().by_rules = true;
+  return candidates;
+}
+
+bool is_faster(const TunedCandidate& a, const TunedCandidate& b) { return a.seconds < b.seconds; }
+
+// The fastest, or the first, which is by the rules, if that is about as fast.
+const TunedCandidate& choose(const std::vector<TunedCandidate>& candidates) {
+  const TunedCandidate& fastest = *std::min_element(candidates.begin(), candidates.end(), is_faster);
+  return candidates.front().seconds <= kWorthIt * fastest.seconds ? candidates.front() : fastest;
+}
+
+Profile profile_of(const detail::PlanImpl& plan, const TunedCandidate& chosen) {
+  Profile profile;
+  profile.add({.problem = detail::problem_text(plan),
+               .path = chosen.path,
+               .tile_queries = chosen.tile_queries,
+               .tile_keys = chosen.tile_keys,
+               .microseconds = chosen.seconds * 1e6});
+  return profile;
 }
 
 }  // namespace
@@ -139,60 +197,33 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
 
   MadeUpProblem problem(*first.impl_);
   std::vector<Subject> subjects;
-  std::vector<TunedCandidate> candidates;
-  const auto add = [&](const Plan& plan, const Tile& tile) {
-    subjects.emplace_back(plan, options.prepared_keys, problem);
-    candidates.push_back({.path = std::string(plan.path()), .tile_queries = tile.queries, .tile_keys = tile.keys});
-  };
-  add(first, {0, 0});
-  candidates.front().by_rules = true;
+  subjects.emplace_back(first, *first.impl_, Tile{}, problem);
   for (const std::string& path : paths) {
     PlanOptions forced = base;
     forced.path = path;
     const Plan by_rules = layer.plan(shape, forced);
-    for (const Tile& tile : kTiles) {
-      // A path has no tiles of queries where its queries are lanes, none of keys where it keeps whole rows.
-      if (tile.queries != 0 && !by_rules.impl_->has_tile_queries()) continue;
-      if (tile.keys != 0 && !by_rules.impl_->has_tile_keys()) continue;
-      if (!tune_options.tiles && (tile.queries != 0 || tile.keys != 0)) continue;
+    for (const Tile& tile : tiles_of(*by_rules.impl_, tune_options.tiles)) {
       forced.tile_queries = tile.queries;
       forced.tile_keys = tile.keys;
       const Plan plan = layer.plan(shape, forced);
-      const bool known = std::any_of(subjects.begin(), subjects.end(), [&](const Subject& subject) {
-        return same_tiles(*subject.plan().impl_, *plan.impl_);
-      });
-      if (!known) add(plan, tile);
+      if (!is_known(subjects, *plan.impl_)) subjects.emplace_back(plan, *plan.impl_, tile, problem);
     }
   }
 
   Workers workers(tune_options.executor, options.threads);
   measure_in_turns(subjects, tune_options.seconds, workers.executor());
-  std::size_t best = 0;
-  for (std::size_t i = 0; i < subjects.size(); ++i) {
-    candidates[i].seconds = subjects[i].least();
-    candidates[i].median_seconds = subjects[i].median();
-    if (candidates[i].seconds < candidates[best].seconds) best = i;
-  }
-  if (candidates[0].seconds <= kWorthIt * candidates[best].seconds) best = 0;
-
-  const TunedCandidate& chosen = candidates[best];
-  Profile profile;
-  profile.add({.problem = detail::problem_text(*first.impl_),
-               .path = chosen.path,
-               .tile_queries = chosen.tile_queries,
-               .tile_keys = chosen.tile_keys,
-               .microseconds = chosen.seconds * 1e6});
+  std::vector<TunedCandidate> candidates = outcomes_of(subjects);
+  Profile profile = profile_of(*first.impl_, choose(candidates));
   base.profile = &profile;
   Plan plan = layer.plan(shape, base);
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const TunedCandidate& a, const TunedCandidate& b) { return a.seconds < b.seconds; });
+  std::stable_sort(candidates.begin(), candidates.end(), is_faster);
   return {std::move(plan), std::move(profile), std::move(candidates)};
 }
 
 double Planner::measure(const Plan& plan, const TuneOptions& tune_options) {
   MadeUpProblem problem(*plan.impl_);
   std::vector<Subject> subjects;
-  subjects.emplace_back(plan, plan.impl_->options.prepared_keys, problem);
+  subjects.emplace_back(plan, *plan.impl_, Tile{}, problem);
   Workers workers(tune_options.executor, plan.impl_->options.threads);
   measure_in_turns(subjects, tune_options.seconds, workers.executor());
   return subjects.front().least();
