@@ -53,6 +53,28 @@ Matrix project_visible(const Problem& problem, TensorView<const float> rows, Ten
           weight.size(0)};
 }
 
+// [head_1; ...; head_H] of every query: what was pooled, (B, H, M, Dh), as (B, M, H Dh).
+Matrix concatenate_heads(const Problem& problem, const std::vector<double>& pooled, std::int64_t num_heads,
+                         std::int64_t head_dim) {
+  Matrix rows{{}, problem.num_queries, num_heads * head_dim};
+  rows.data.reserve(pooled.size());
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    for (std::int64_t m = 0; m < problem.num_queries; ++m) {
+      for (std::int64_t h = 0; h < num_heads; ++h) {
+        const auto head = pooled.begin() + ((b * num_heads + h) * problem.num_queries + m) * head_dim;
+        rows.data.insert(rows.data.end(), head, head + head_dim);
+      }
+    }
+  }
+  return rows;
+}
+
+// W_o times the heads of every query, + b_o; rows that are skipped get no bias either.
+std::vector<double> project_output(const Problem& problem, const Matrix& heads, const MultiHeadParameters& parameters) {
+  const TensorView<const double> rows(heads.data.data(), {problem.batch, heads.rows, heads.columns});
+  return project(rows, parameters.W_o, parameters.b_o, [&](std::int64_t b) { return problem.computed_queries(b); });
+}
+
 // scale * a dot product of so many terms, and the largest sum of |scale * term| of all that were taken.
 class DotProducts {
  public:
@@ -182,30 +204,7 @@ Result multi_head(const MultiHeadOptions& options, const MultiHeadParameters& pa
   const Score score = options.scoring == Scoring::kAdditive ? Score(additive_score) : Score(dot_score);
   Result result = pool(problem, heads, value_dim, score, head_value);
   if (options.scoring == Scoring::kDot) result.max_score_terms = products.largest();
-
-  // (B, H, M, Dh) -> (B, M, output size); rows that are skipped get no bias either
-  const TensorView<const float>& W_o = parameters.W_o;
-  std::vector<double> output;
-  output.reserve(static_cast<std::size_t>(problem.batch * problem.num_queries * W_o.size(0)));
-  for (std::int64_t b = 0; b < problem.batch; ++b) {
-    for (std::int64_t m = 0; m < problem.num_queries; ++m) {
-      if (m >= problem.computed_queries(b)) {
-        output.resize(output.size() + static_cast<std::size_t>(W_o.size(0)), 0.0);
-        continue;
-      }
-      for (std::int64_t i = 0; i < W_o.size(0); ++i) {
-        double sum = parameters.b_o.empty() ? 0.0 : static_cast<double>(*parameters.b_o.at(i));
-        for (std::int64_t h = 0; h < heads; ++h) {
-          for (std::int64_t d = 0; d < value_dim; ++d) {
-            const std::int64_t at = ((b * heads + h) * problem.num_queries + m) * value_dim + d;
-            sum += static_cast<double>(*W_o.at(i, h * value_dim + d)) * result.output[static_cast<std::size_t>(at)];
-          }
-        }
-        output.push_back(sum);
-      }
-    }
-  }
-  result.output = std::move(output);
+  result.output = project_output(problem, concatenate_heads(problem, result.output, heads, value_dim), parameters);
   return result;
 }
 

@@ -98,7 +98,8 @@ Result pool(const Problem& problem, std::int64_t num_heads, std::int64_t value_s
   return result;
 }
 
-std::vector<double> project(TensorView<const float> rows, TensorView<const float> weight, TensorView<const float> bias,
+template <class T>
+std::vector<double> project(TensorView<const T> rows, TensorView<const float> weight, TensorView<const float> bias,
                             const std::function<std::int64_t(std::int64_t b)>& num_rows) {
   const std::int64_t size = weight.size(0);
   std::vector<double> projected(static_cast<std::size_t>(rows.size(0) * rows.size(1) * size), 0.0);
@@ -115,5 +116,9 @@ std::vector<double> project(TensorView<const float> rows, TensorView<const float
   }
   return projected;
 }
+template std::vector<double> project(TensorView<const float>, TensorView<const float>, TensorView<const float>,
+                                     const std::function<std::int64_t(std::int64_t)>&);
+template std::vector<double> project(TensorView<const double>, TensorView<const float>, TensorView<const float>,
+                                     const std::function<std::int64_t(std::int64_t)>&);
 
 }  // namespace attend::reference

@@ -48,8 +48,9 @@ Result pool(const Problem& problem, std::int64_t num_heads, std::int64_t value_s
             const Value& value);
 
 // Rows of a (B, N, size) tensor mapped by y = W x + b: (B, N, W.size(0)), dense. Row n of entry b is computed for
-// n < num_rows(b) only and 0 beyond. bias may be empty.
-std::vector<double> project(TensorView<const float> rows, TensorView<const float> weight, TensorView<const float> bias,
+// n < num_rows(b) only and 0 beyond. bias may be empty. T: float, or double for rows that were computed here.
+template <class T>
+std::vector<double> project(TensorView<const T> rows, TensorView<const float> weight, TensorView<const float> bias,
                             const std::function<std::int64_t(std::int64_t b)>& num_rows);
 
 }  // namespace attend::reference
