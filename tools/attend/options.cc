@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -18,10 +20,7 @@ namespace attend::tools {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-
-const std::map<std::string, LayerKind> kLayers = {
-    {"auto", LayerKind::kAuto},         {"additive", LayerKind::kAdditive}, {"dot", LayerKind::kDot},
-    {"bilinear", LayerKind::kBilinear}, {"gaussian", LayerKind::kGaussian}, {"multi-head", LayerKind::kMultiHead}};
+constexpr const char* kLayerGroup = "Layer";
 
 // may_be_zero: there may be no batch entries, queries or keys, but each of them has elements.
 std::int64_t shape_entry(std::string_view text, bool may_be_zero) {
@@ -61,68 +60,96 @@ CLI::Option& add_float(CLI::App& app, const std::string& word, std::optional<flo
       word, [word, &number](const std::string& text) { number = parse_float(word, text); }, description);
 }
 
-void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
-  const std::string group = "Layer";
-  const std::string choice =
-      "additive, dot, bilinear, gaussian, multi-head or auto. auto picks by the\nparameters: "
-      "W_q, W_k and w_v mean additive, W means bilinear, none mean\ndot. Default: auto.";
-  app.add_option_function<std::string>(
-         "--layer",
-         [&words](const std::string& name) {
-           const auto found = kLayers.find(name);
-           if (found == kLayers.end()) {
-             wrong_usage("--layer: '" + name + "', expected additive, dot, bilinear, gaussian, multi-head or auto");
-           }
-           words.kind = found->second;
-         },
-         choice)
-      ->option_text("L")
-      ->group(group);
-  app.add_option(
-         "--weights", words.weights,
-         "Parameters of additive, bilinear or multi-head: a .safetensors or .npz\ncheckpoint with the names of the "
-         "textbook (W_q.weight), PyTorch\n(in_proj_weight) or BERT (query.weight)." +
-             std::string(may_invent ? "\nDefault: seeded random numbers." : ""))
+// Names and what they stand for, in the order in which messages list them.
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
+// "a, b or c"
+template <class T>
+std::string names_of(const Choices<T>& choices) {
+  std::string names;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) names += i + 1 < choices.size() ? ", " : " or ";
+    names += choices[i].first;
+  }
+  return names;
+}
+
+// One of a few names; another is wrong usage, "word: 'name', expected a, b or c".
+template <class T>
+CLI::Option& add_choice(CLI::App& app, const std::string& word, T& chosen, const Choices<T>& choices,
+                        const std::string& description) {
+  return *app.add_option_function<std::string>(
+      word,
+      [word, &chosen, choices](const std::string& name) {
+        const auto found =
+            std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == name; });
+        if (found == choices.end()) wrong_usage(word + ": '" + name + "', expected " + names_of(choices));
+        chosen = found->second;
+      },
+      description);
+}
+
+void add_parameter_words(CLI::App& app, bool may_invent, LayerWords& words) {
+  app.add_option("--weights", words.weights,
+                 std::string("Parameters of additive, bilinear or multi-head: a .safetensors or .npz\n"
+                             "checkpoint with the names of the textbook (W_q.weight), PyTorch\n"
+                             "(in_proj_weight) or BERT (query.weight).") +
+                     (may_invent ? "\nDefault: seeded random numbers." : ""))
       ->option_text("FILE")
-      ->group(group);
+      ->group(kLayerGroup);
   app.add_option("--prefix", words.prefix,
-                 "What the names in the checkpoint start with, with its last dot:\nencoder.layers.0.self_attn. "
-                 "Default: nothing.")
+                 "What the names in the checkpoint start with, with its last dot:\n"
+                 "encoder.layers.0.self_attn. Default: nothing.")
       ->option_text("P")
-      ->group(group);
+      ->group(kLayerGroup);
+}
+
+void add_head_words(CLI::App& app, bool may_invent, LayerWords& words) {
   add_whole(app, "--num-heads", words.num_heads,
             std::string("Heads of multi-head. Default: 1.") +
                 (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, H, N, D)." : ""))
       .option_text("H")
-      ->group(group);
+      ->group(kLayerGroup);
   add_whole(app, "--num-kv-heads", words.num_kv_heads,
-            std::string("Heads of keys and values of multi-head with dot scoring, a divisor of\n--num-heads H: "
-                        "query head h sees those of head h / (H / HKV). Default: H.") +
+            std::string("Heads of keys and values of multi-head with dot scoring, a divisor of\n"
+                        "--num-heads H: query head h sees those of head h / (H / HKV). Default: H.") +
                 (may_invent ? "\nWith --shape also of dot and gaussian, on inputs (B, HKV, N, D)." : ""))
       .option_text("HKV")
-      ->group(group);
-  app.add_option_function<std::string>(
-         "--scoring",
-         [&words](const std::string& name) {
-           if (name != "dot" && name != "additive") wrong_usage("--scoring: '" + name + "', expected dot or additive");
-           words.additive_scoring = name == "additive";
-         },
-         "How the heads of multi-head score: dot or additive (needs w_v.weight (H, D)).\nDefault: dot.")
-      ->option_text("S")
-      ->group(group);
+      ->group(kLayerGroup);
+  add_choice(app, "--scoring", words.additive_scoring, {{"dot", false}, {"additive", true}},
+             "How the heads of multi-head score: dot or additive (needs w_v.weight (H, D)).\nDefault: dot.")
+      .option_text("S")
+      ->group(kLayerGroup);
+}
+
+void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
+  add_choice(app, "--layer", words.kind,
+             {{"additive", LayerKind::kAdditive},
+              {"dot", LayerKind::kDot},
+              {"bilinear", LayerKind::kBilinear},
+              {"gaussian", LayerKind::kGaussian},
+              {"multi-head", LayerKind::kMultiHead},
+              {"auto", LayerKind::kAuto}},
+             "additive, dot, bilinear, gaussian, multi-head or auto. auto picks by the\n"
+             "parameters: W_q, W_k and w_v mean additive, W means bilinear, none mean\n"
+             "dot. Default: auto.")
+      .option_text("L")
+      ->group(kLayerGroup);
+  add_parameter_words(app, may_invent, words);
+  add_head_words(app, may_invent, words);
   add_float(app, "--scale", words.scale,
             "Factor of the scores of dot, bilinear and multi-head with dot scoring.\n"
             "Default: 1/sqrt(D), D the size of a query or of a head; bilinear: 1.")
       .option_text("X")
-      ->group(group);
-  add_float(app, "--sigma", words.sigma, "Width of gaussian. Default: 1.").option_text("X")->group(group);
-  if (may_invent) {
-    add_whole(app, "--num-hiddens", words.num_hiddens,
-              "Hidden units of additive, or of all heads of multi-head, when there is no\n--weights. "
-              "Default: 64 for additive, 16 a head for multi-head.")
-        .option_text("U")
-        ->group(group);
-  }
+      ->group(kLayerGroup);
+  add_float(app, "--sigma", words.sigma, "Width of gaussian. Default: 1.").option_text("X")->group(kLayerGroup);
+  if (!may_invent) return;
+  add_whole(app, "--num-hiddens", words.num_hiddens,
+            "Hidden units of additive, or of all heads of multi-head, when there is no\n"
+            "--weights. Default: 64 for additive, 16 a head for multi-head.")
+      .option_text("U")
+      ->group(kLayerGroup);
 }
 
 void add_input_words(CLI::App& app, bool may_invent, InputWords& words) {
@@ -131,8 +158,9 @@ void add_input_words(CLI::App& app, bool may_invent, InputWords& words) {
   queries->option_text("FILE")->group(group);
   if (!may_invent) queries->required();
   app.add_option("--keys", words.keys,
-                 "(B, N, Dk) or (B, H, N, D). With fewer heads than the queries, HKV, a divisor\nof theirs, query head "
-                 "h sees head h / (H / HKV). Default: the queries\n(self-attention).")
+                 "(B, N, Dk) or (B, H, N, D). With fewer heads than the queries, HKV, a divisor\n"
+                 "of theirs, query head h sees head h / (H / HKV). Default: the queries\n"
+                 "(self-attention).")
       ->option_text("FILE")
       ->group(group);
   app.add_option("--values", words.values,
@@ -146,30 +174,24 @@ void add_input_words(CLI::App& app, bool may_invent, InputWords& words) {
   if (!may_invent) return;
   app.add_option_function<std::string>(
          "--shape", [&words](const std::string& text) { words.shape = parse_shape(text); },
-         "Instead of files: B,M,N[,Dq[,Dk[,Dv]]], batch, queries and keys per batch\nentry, then the sizes of a query, "
-         "a key and a "
-         "value. Default for these: what\nthe weights say; without weights 64, Dq and Dk.")
+         "Instead of files: B,M,N[,Dq[,Dk[,Dv]]], batch, queries and keys per batch\n"
+         "entry, then the sizes of a query, a key and a value. Default for these: what\n"
+         "the weights say; without weights 64, Dq and Dk.")
       ->option_text("SIZES")
       ->group(group);
 }
 
 void add_mask_words(CLI::App& app, MaskWords& words) {
   const std::string group = "Masks, beside the valid lengths";
-  app.add_option_function<std::string>(
-         "--causal",
-         [&words](const std::string& name) {
-           if (name != "bottom-right" && name != "top-left") {
-             wrong_usage("--causal: '" + name + "', expected bottom-right or top-left");
-           }
-           words.causal = name == "top-left" ? Causal::kTopLeft : Causal::kBottomRight;
-         },
-         "No query sees its future. bottom-right: query i of M sees keys 0 to N - M + i\nof N, as the last M of N "
-         "tokens do; none where that is negative. top-left:\nkeys 0 to i. Default: all keys are seen.")
-      ->option_text("C")
+  add_choice(app, "--causal", words.causal, {{"bottom-right", Causal::kBottomRight}, {"top-left", Causal::kTopLeft}},
+             "No query sees its future. bottom-right: query i of M sees keys 0 to N - M + i\n"
+             "of N, as the last M of N tokens do; none where that is negative. top-left:\n"
+             "keys 0 to i. Default: all keys are seen.")
+      .option_text("C")
       ->group(group);
   app.add_flag("--skip-padded-queries", words.skip_padded_queries,
-               "Queries beyond the valid length of their batch entry (B) are as padded as\nthe keys: they are not "
-               "computed, their output and weights are 0.")
+               "Queries beyond the valid length of their batch entry (B) are as padded as\n"
+               "the keys: they are not computed, their output and weights are 0.")
       ->group(group);
 }
 
@@ -203,19 +225,12 @@ void add_output_words(CLI::App& app, Subcommand subcommand, OutputWords& words) 
 // Products that not every CPU makes faster: Way is Pairs or Parts.
 template <class Way>
 void add_way_word(CLI::App& app, const std::string& word, Way& way, const std::string& what) {
-  app.add_option_function<std::string>(
-         word,
-         [word, &way](const std::string& name) {
-           if (name != "where-faster" && name != "never" && name != "always") {
-             wrong_usage(word + ": '" + name + "', expected where-faster, never or always");
-           }
-           way = name == "always" ? Way::kAlways : name == "never" ? Way::kNever : Way::kWhereFaster;
-         },
-         "Products by " + what +
-             ": where-faster, as rules of the CPU say, never, or\nalways, of scores and pooling in tiles. The last "
-             "bits "
-             "of results differ.\nDefault: where-faster.")
-      ->option_text("P")
+  add_choice(app, word, way, {{"where-faster", Way::kWhereFaster}, {"never", Way::kNever}, {"always", Way::kAlways}},
+             "Products by " + what +
+                 ": where-faster, as rules of the CPU say, never, or\n"
+                 "always, of scores and pooling in tiles. The last bits of results differ.\n"
+                 "Default: where-faster.")
+      .option_text("P")
       ->group("Machine");
 }
 
