@@ -1,0 +1,133 @@
+// A group of eight hidden units of the additive score, for one query and one vector of keys: terms over common
+// denominators, and their sum. The arithmetic is explained in factored_score-inl.h.
+#if defined(ATTEND_KERNELS_SCORE_GROUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTEND_KERNELS_SCORE_GROUP_INL_H_
+#undef ATTEND_KERNELS_SCORE_GROUP_INL_H_
+#else
+#define ATTEND_KERNELS_SCORE_GROUP_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+
+#include "engine/kernels/prefetch.h"
+#include "engine/simd/compat-inl.h"
+#include "engine/simd/tail-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attend {
+namespace kernels {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = attend::HWY_NAMESPACE;
+
+// Groups of eight hidden units between compensated additions: four quotients, or one group.
+template <size_t kTerms>
+static constexpr size_t kGroupsPerBlock = kTerms > 2 ? kTerms / 2 : 1;
+
+// Places within a group's constants (fold_w_v), after the sums of one.
+static constexpr size_t kSumsOfTwo = 8, kSumsOfFour = 12, kSumOfEight = 14, kFactor = 15;
+
+constexpr size_t RoundUpTo8(size_t n) { return (n + 7) / 8 * 8; }
+
+// A group of eight hidden units of one query and one vector of keys. kNarrow: a vector that is kept narrow, 0 in lanes
+// beyond.
+template <bool kNarrow>
+struct Group {
+  const float* HWY_RESTRICT query_exps;  // alpha e^2a
+  const float* HWY_RESTRICT key_exps;    // e^2b, a vector for each unit
+  const float* HWY_RESTRICT alphas;
+  const float* HWY_RESTRICT constants;
+  size_t narrow;  // its width
+
+  template <class D>
+  HWY_INLINE size_t width(D d) const {
+    return kNarrow ? narrow : hn::Lanes(d);
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> key_exp(D d, size_t u) const {
+    if constexpr (kNarrow) return simd::LoadTail(d, key_exps + u * narrow, narrow);
+    return hn::Load(d, key_exps + u * hn::Lanes(d));
+  }
+};
+
+// sum 1/tau of kTerms units from unit u of the group on, as numerator / denominator.
+template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void Fraction(D d, const G& group, size_t u, V& numerator, V& denominator) {
+  static_assert(kTerms == 1 || kTerms == 2 || kTerms == 4);
+  if constexpr (kTerms == 1) {
+    denominator = hn::MulAdd(hn::Set(d, group.query_exps[u]), group.key_exp(d, u), hn::Set(d, group.alphas[u]));
+    numerator = hn::Set(d, 1.0f);
+  } else {
+    V n0, d0, n1, d1;
+    Fraction<kTerms / 2>(d, group, u, n0, d0);
+    Fraction<kTerms / 2>(d, group, u + kTerms / 2, n1, d1);
+    denominator = hn::Mul(d0, d1);
+    numerator = kTerms == 2 ? hn::Add(d0, d1) : hn::MulAdd(n0, d1, hn::Mul(n1, d0));
+  }
+}
+
+// sum += w tanh(a + b) of kTerms units from unit u of the group on, by one division. c d comes before the second
+// product, because it cancels the first to within what is small, or exactly, where tanh is near -1.
+template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void AddTerms(D d, const G& group, size_t u, V& sum) {
+  constexpr size_t kFirst = kTerms == 8 ? kSumOfEight : kTerms == 4 ? kSumsOfFour : kTerms == 2 ? kSumsOfTwo : 0;
+  const V c = hn::Set(d, group.constants[kFirst + u / kTerms]);
+  V numerator, denominator;
+  if constexpr (kTerms == 1) {
+    Fraction<1>(d, group, u, numerator, denominator);
+    numerator = hn::MulSub(c, denominator, numerator);
+  } else {
+    V n0, d0, n1, d1;
+    Fraction<kTerms / 2>(d, group, u, n0, d0);
+    Fraction<kTerms / 2>(d, group, u + kTerms / 2, n1, d1);
+    denominator = hn::Mul(d0, d1);
+    if constexpr (kTerms == 2) {
+      numerator = hn::Sub(hn::MulSub(c, denominator, d0), d1);
+    } else {
+      numerator = hn::NegMulAdd(n0, d1, hn::MulSub(c, denominator, hn::Mul(n1, d0)));
+    }
+  }
+  sum = hn::MulAdd(hn::Set(d, group.constants[kFactor]), hn::Div(numerator, denominator), sum);
+}
+
+// sum += the first count <= 8 terms, kTerms at a time; what is left in halves.
+template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void AddGroup(D d, const G& group, size_t count, V& sum) {
+  size_t u = 0;
+  for (; u + kTerms <= count; u += kTerms) AddTerms<kTerms>(d, group, u, sum);
+  if constexpr (kTerms > 4) {
+    if (count & 4) AddTerms<4>(d, group, 0, sum);
+    u = count & 4;
+  }
+  if constexpr (kTerms > 2) {
+    if (count & 2) AddTerms<2>(d, group, u, sum);
+    u += count & 2;
+  }
+  if constexpr (kTerms > 1) {
+    if (count & 1) AddTerms<1>(d, group, u, sum);
+  }
+}
+
+// sum += s, and carry = what rounding takes from that, to be added to the next s: CompensatedAdd with one operation
+// less.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void AddBlock(D /*d*/, V s, V& sum, V& carry) {
+  const V next = hn::Add(sum, s);
+  carry = hn::Sub(s, hn::Sub(next, sum));
+  sum = next;
+}
+
+// What is prefetched beside scores: several queries' take long enough for a few lines in each group of hidden units.
+struct LinesAhead {
+  PrefetchLines lines;
+  size_t per_group;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace kernels
+}  // namespace attend
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
