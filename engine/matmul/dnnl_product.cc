@@ -23,8 +23,9 @@ constexpr auto kF32 = memory::data_type::f32;
 // Row counts that primitives are made for. The first decides the packing, and the bits that the others must match: were
 // it 256, a machine where large products sum in another order would be left with that count alone. (oneDNN's jitted
 // gemm for AVX2 does so from 512 rows of 768 on.) 256, 64 and 16 are 4 modulo 6, the one remainder besides 0 for which
-// the 6-row kernels of that gemm treat all rows alike at every size.
-constexpr std::array<std::size_t, 7> kRowCounts = {DnnlProduct::kRowBlock, 48, 16, 4, 1, 128, DnnlProduct::kMostRows};
+// the 6-row kernels of that gemm treat all rows alike at every size. One row alone is for where no other count will do:
+// that gemm sums its last columns in another order, which shows in one row of a thousand for some weights.
+constexpr std::array<std::size_t, 7> kRowCounts = {DnnlProduct::kRowBlock, 48, 16, 4, 128, DnnlProduct::kMostRows, 1};
 // Weights above this, which 2 MiB of L2 do not hold beside the rows, get those above a block too. Layers have our own
 // kernel for them, so this is for those who are held to oneDNN (linear/*/oneDNN): calls of 256 rows against 64 give 768
 // x 768 +6 %, 512 x 1024 +4 %, 640 x 640 +1 %, 512 x 512 -1 %.
@@ -80,6 +81,14 @@ struct RowsPrimitive {
   dnnl::matmul primitive;
 };
 
+// Rows that tell whether primitives agree, at a time.
+constexpr std::size_t kProbes = 64;
+struct Probes {
+  std::vector<float> rows, expected;
+  std::vector<std::byte> scratch;
+  std::unique_ptr<CallSlot> slot;
+};
+
 }  // namespace
 
 struct DnnlProduct::Impl {
@@ -114,6 +123,8 @@ struct DnnlProduct::Impl {
   CallSlot* add_slot(bool is_taken) const;
   CallSlot* take_slot() const noexcept;
   void put_back(CallSlot& slot) const noexcept;
+  bool multiply_probes(std::size_t index, std::size_t shift, bool sets_expected, Probes& probes,
+                       const char* name) const;
   void keep_row_independent(const char* name);
 };
 
@@ -187,40 +198,58 @@ void DnnlProduct::Impl::make_primitives(const memory::desc& any, const char* nam
   }
 }
 
-// Keeps the row counts that give every result row the same bits wherever it stands. Random rows, one after another, are
-// fed as many times over as a primitive has rows.
-void DnnlProduct::Impl::keep_row_independent(const char* name) {
-  // Sums in another order often round alike: one row of few results did not tell (AVX2, calls of one row and of 64).
-  const std::size_t num_probes = std::min<std::size_t>(16, 1 + 4096 / out_size);
-  std::vector<float> probes(num_probes * in_size), expected(num_probes * out_size), source, destination;
-  std::uint32_t state = 0x9E3779B9u;
-  for (float& x : probes) {
-    state = state * 1664525u + 1013904223u;
-    x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+// Multiplies every probe, the first one in place `shift`. Whether all results are the expected ones; or makes them so.
+bool DnnlProduct::Impl::multiply_probes(std::size_t index, std::size_t shift, bool sets_expected, Probes& probes,
+                                        const char* name) const {
+  const std::size_t rows = primitives[index].rows;
+  std::vector<float> source(rows * in_size), destination(rows * out_size);
+  for (std::size_t first = 0; first < kProbes; first += rows) {
+    const auto probe_at = [&](std::size_t row) { return (first + row + kProbes - shift) % kProbes; };
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::copy_n(&probes.rows[probe_at(row) * in_size], in_size, &source[row * in_size]);
+    }
+    if (!execute(index, source.data(), destination.data(), probes.scratch.data(), *probes.slot)) {
+      fail(name, ": oneDNN failed to run");
+    }
+    for (std::size_t row = 0; row < rows; ++row) {
+      const float* result = &destination[row * out_size];
+      float* expected = &probes.expected[probe_at(row) * out_size];
+      if (sets_expected) std::copy_n(result, out_size, expected);
+      if (std::memcmp(result, expected, out_size * sizeof(float)) != 0) return false;
+    }
   }
-  std::vector<std::byte> scratch(scratch_bytes);
-  const std::unique_ptr<CallSlot> slot = make_slot();
+  return true;
+}
+
+// Keeps the row counts that give every result row the same bits wherever it stands and whatever stands beside it. Sums
+// in another order often round alike, so that it takes many rows to tell: 64 at a time, new ones each time.
+void DnnlProduct::Impl::keep_row_independent(const char* name) {
+  const std::size_t num_rounds = std::clamp<std::size_t>(4096 / out_size, 2, 16);
+  Probes probes{.rows = std::vector<float>(kProbes * in_size),
+                .expected = std::vector<float>(kProbes * out_size),
+                .scratch = std::vector<std::byte>(scratch_bytes),
+                .slot = make_slot()};
+  std::vector<bool> is_kept(primitives.size(), true);
+  std::uint32_t state = 0x9E3779B9u;
+  for (std::size_t round = 0; round < num_rounds; ++round) {
+    for (float& x : probes.rows) {
+      state = state * 1664525u + 1013904223u;
+      x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+    }
+    // The first one that treats its rows alike sets the bits that the others must match; one row alone always does.
+    bool has_expected = false;
+    for (std::size_t p = 0; p < primitives.size(); ++p) {
+      if (!is_kept[p]) continue;
+      is_kept[p] = !has_expected ? multiply_probes(p, 0, true, probes, name) : primitives[p].rows > 1;
+      is_kept[p] = is_kept[p] && multiply_probes(p, 1 + round, false, probes, name);
+      has_expected = has_expected || is_kept[p];
+    }
+  }
   std::vector<RowsPrimitive> kept;
   for (std::size_t p = 0; p < primitives.size(); ++p) {
-    const std::size_t rows = primitives[p].rows;
-    source.resize(rows * in_size);
-    destination.resize(rows * out_size);
-    bool same = true;
-    for (std::size_t probe = 0; same && probe < num_probes; ++probe) {
-      for (std::size_t row = 0; row < rows; ++row) {
-        std::copy_n(probes.data() + probe * in_size, in_size, source.data() + row * in_size);
-      }
-      if (!execute(p, source.data(), destination.data(), scratch.data(), *slot)) fail(name, ": oneDNN failed to run");
-      // The first row count that treats its rows alike sets the bits that the others must match.
-      float* truth = expected.data() + probe * out_size;
-      if (kept.empty()) std::copy_n(destination.data(), out_size, truth);
-      for (std::size_t row = 0; row < rows; ++row) {
-        same = same && std::memcmp(&destination[row * out_size], truth, out_size * sizeof(float)) == 0;
-      }
-    }
-    if (same) kept.push_back(primitives[p]);
+    if (is_kept[p]) kept.push_back(primitives[p]);
   }
-  primitives = std::move(kept);  // never empty: one row alone is always like itself
+  primitives = std::move(kept);
   std::sort(primitives.begin(), primitives.end(),
             [](const RowsPrimitive& a, const RowsPrimitive& b) { return a.rows > b.rows; });
   for (const RowsPrimitive& p : primitives) {

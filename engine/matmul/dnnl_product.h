@@ -16,7 +16,7 @@ namespace attend::matmul {
 //
 // A result row depends on its input row alone, to the last bit, and on no number of threads. oneDNN promises nothing of
 // the kind, and its jitted gemm for AVX2 breaks it for row counts that are 2 modulo 6, or 1: the constructor measures
-// it, and keeps only the row counts for which it holds.
+// it, and keeps only the row counts for which it holds; that of one row where no other is left.
 class DnnlProduct final : public Product {
  public:
   // Rows to gather or scatter at a time: 64 rows of 768 inputs and outputs are 384 KiB of staging, within L2.
@@ -40,7 +40,7 @@ class DnnlProduct final : public Product {
   // Library.
   static bool is_offered(std::size_t in, std::size_t out);
 
-  // "oneDNN 2.6.3 brg:avx512_core, 256/128/64/48/16/4/1 rows".
+  // "oneDNN 2.6.3 brg:avx512_core, 256/128/64/48/16/4 rows".
   std::string implementation() const override;
   std::size_t scratch_bytes(std::size_t most_rows) const noexcept override;
   // For up to 256 calls. Where more are in flight at the same time, those of two plans for instance, each makes what it
