@@ -41,6 +41,17 @@ bool go_by_pairs(TensorView<const float> W) {
 
 constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multiplying)", When::kWhereFaster};
 
+// Our own kernel where vectors are those of AVX2: GFLOPS on an EPYC (Zen 3, FMA peak 103), oneDNN 2.6 and ours,
+//     192 x 256, 64 rows  82, 86    256 x 256, 512 rows  78, 90    512 x 512, 1024 rows  58, 89
+//     768 x 768, 16 rows  77, 84    768 x 768, 100 rows  70, 88                                    (bench: linear/*)
+bool has_short_vectors() {
+#if defined(__x86_64__)
+  return !this_cpu().has_avx512;
+#else
+  return false;
+#endif
+}
+
 // oneDNN where weights stay in L2. Share of the FMA peak of one core of an Emerald Rapids server, AVX-512, calls of 256
 // rows, oneDNN 2.6 against our own kernel (bench: linear/*):
 //     192 x 256  99.0, 98.8    256 x 256  96.1, 94.2    512 x 512  97.0, 96.2    768 x 768  93.1, 95.2
@@ -59,6 +70,7 @@ Choice choose(TensorView<const float> W, [[maybe_unused]] const char* name, Prod
   if (go_by_pairs(W)) return kByPairs;
 #ifdef ATTEND_WITH_ONEDNN
   const std::size_t in = to_size(W.size(1)), out = to_size(W.size(0));
+  if (has_short_vectors()) return {Products::kLinearRows, " (faster than oneDNN without AVX-512)"};
   if (are_large_weights(in, out)) {
     return {Products::kLinearRows, " (in parts that stay in L2, which the weights as a whole may not)"};
   }
