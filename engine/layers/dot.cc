@@ -19,10 +19,12 @@ std::shared_ptr<const detail::LayerImpl> build_dot(const DotOptions& options) {
 }
 
 std::shared_ptr<const detail::LayerImpl> build_gaussian(const GaussianOptions& options) {
-  const double inverse = 1.0 / (static_cast<double>(options.sigma) * static_cast<double>(options.sigma));
-  if (!(options.sigma > 0) || !detail::is_scale(static_cast<float>(inverse))) {
+  const auto inverse =
+      static_cast<float>(1.0 / (static_cast<double>(options.sigma) * static_cast<double>(options.sigma)));
+  // By a scale of 0, a key that counts as infinitely far would have no number for a score.
+  if (!(options.sigma > 0) || !(inverse > 0) || !detail::is_scale(inverse)) {
     fail("sigma is ", options.sigma,
-         ", expected a positive number whose 1 / sigma^2 is finite, also when multiplied by log2(e)");
+         ", expected a positive number whose 1 / sigma^2 is above 0 and finite, also when multiplied by log2(e)");
   }
   auto layer = std::make_shared<detail::LayerImpl>();
   layer->name = "gaussian";

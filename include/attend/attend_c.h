@@ -124,7 +124,7 @@ typedef struct attend_multi_head_options {
 //   parameters: num_parameters of them, in any order, with the names and shapes that the C++ layer recognises; names it
 //     does not know are ignored. They are copied and packed: nothing passed in is needed afterwards.
 //   Errors: also a missing, mis-shaped or twice named parameter, naming it; a scale that is not finite, or not
-//     when multiplied by log2(e); a sigma that is not positive, or whose 1 / sigma^2 is no such scale.
+//     when multiplied by log2(e); a sigma that is not positive, or whose 1 / sigma^2 is no such scale or 0.
 
 // score(q, k) = w_v . tanh(W_q q + W_k k).
 //   W_q.weight (U, Dq), W_k.weight (U, Dk), w_v.weight (1, U) or (U); optional W_q.bias (U), W_k.bias (U).

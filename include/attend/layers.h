@@ -185,8 +185,8 @@ class BilinearAttention : public Attention {
 //   it counts as infinitely far.
 //   Shapes: as DotAttention.
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
-//   Errors: Error for a sigma that is not positive, or so small that 1 / sigma^2 is not finite, or not when multiplied
-//     by log2(e). Planning: as DotAttention.
+//   Errors: Error for a sigma that is not positive, so small that 1 / sigma^2 is not finite, or not when multiplied by
+//     log2(e), or so large that it is 0 as a float. Planning: as DotAttention.
 //   Source: Nadaraya 1964, Watson 1964; Dive into Deep Learning, 11.2.
 class GaussianAttention : public Attention {
  public:

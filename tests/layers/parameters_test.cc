@@ -198,6 +198,9 @@ TEST_CASE("parameters: options that make no layer") {
   // 1 / sigma^2 is a float, but not what makes exponents of two of it.
   CHECK(missing_parts(error_message([] { GaussianAttention layer({.sigma = 5.6e-20f}); }), {"sigma", "5.6e-20"}) == "");
   CHECK(error_message([] { GaussianAttention layer({.sigma = 6.6e-20f}); }) == "");
+  // 1 / sigma^2 is too small for a float.
+  CHECK(missing_parts(error_message([] { GaussianAttention layer({.sigma = 1e23f}); }), {"sigma", "1e+23"}) == "");
+  CHECK(error_message([] { GaussianAttention layer({.sigma = 2e22f}); }) == "");
   const std::vector<float> W = {1};
   for (const float scale : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                             std::nanf(""), 3e38f, -2.4e38f}) {
