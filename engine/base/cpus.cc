@@ -32,7 +32,8 @@ bool is_amd_cpu() {
 }
 
 std::size_t system_cache_bytes(int level) {
-  // First, for glibc's sysconf gives the L3 of all core complexes of AMD's processors: 320 MiB for the 32 of a core.
+  // First, for glibc's sysconf gives the L3 of all core complexes of AMD's processors: 320 MiB, of which a core can use
+  // 32.
   const std::size_t listed = cache_bytes_in("/sys/devices/system/cpu/cpu0/cache", level);
   if (listed > 0) return listed;
   long bytes = 0;

@@ -185,7 +185,7 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
   }
 }
 
-// All keys in [key, key + num_keys) for kRows rows.
+// Keys `key` to end - 1 for kRows rows.
 template <PrefetchInto kInto, std::size_t kRows, class D>
 HWY_INLINE void DotKeys(D d, const DotRowsArgs& args, std::size_t row, std::size_t key, std::size_t end,
                         std::size_t first, std::size_t size) {

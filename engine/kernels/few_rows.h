@@ -22,8 +22,8 @@ namespace attend::kernels {
 // of 8 are wanted: run/pool_decode.cc.
 inline constexpr std::size_t kPoolSum = 8;
 
-// Where later rows are wanted, and how often they are prefetched: when they are `ahead`, and where the name says a
-// second way, again when they are `again`. Vectors of less than a line prefetch each line several times anyway: they
+// Which cache later rows are prefetched into: at distance `ahead`, and where the name has a second level, again at the
+// shorter distance `again`. Vectors of less than a line prefetch each line several times anyway: they
 // take kL1Twice for kL1 and the others for kL2 (kL2ThenL1 cost AVX2 a tenth, length/decode_n*, Zen 4).
 enum class PrefetchInto {
   kL2,

@@ -32,7 +32,7 @@ HWY_INLINE V TimesFactor(D d, V v, V factor) {
 }
 
 // Whether 3 rows by 4 vectors go at a time, where there are so many: 7 loads beside 12 multiply-adds instead of 8, as
-// in two_panels-inl.h. EPYC (Zen 3), AVX2, of the time before: query_lanes/q32_n32_d64 0.95, _l3_ahead 0.92,
+// in two_panels-inl.h. EPYC (Zen 3), AVX2, relative to 6 by 2: query_lanes/q32_n32_d64 0.95, _l3_ahead 0.92,
 // q32_n256_d128_off4 0.89; attend turns --layer dot --shape 64,32,32,64 --num-heads 8 0.95, with others on the core
 // 0.94.
 static constexpr bool kFourVectors = simd::kSumsStay;
@@ -69,10 +69,10 @@ struct LaneTerms {
   std::size_t kept_stride;
 };
 
-// So many rows of p may be missing of kRows: those of padding lanes take their place, and their sums are dropped. With
-// 16 registers 5 rows are 6, not 4 + 1, with 32 registers 7 are 8. EPYC (Zen 4), us: AVX2 3 rows 28.2 -> 20.9, 5 rows
-// 27.6 -> 21.9, 9 rows 41.0 -> 37.3; AVX3 7 rows 38.0 -> 29.9, 11 rows 42.5 -> 34.7; SSE4 3 rows 40.8 -> 33.8 (attend
-// plan --layer dot --shape 1,5,256,64 --num-heads 4 --tune --target AVX2).
+// A step of kRows rows may run up to so many rows beyond the last of p: padding lanes take their place, and their sums
+// are dropped. With 16 registers 5 rows are 6, not 4 + 1, with 32 registers 7 are 8. EPYC (Zen 4), us: AVX2 3
+// rows 28.2 -> 20.9, 5 rows 27.6 -> 21.9, 9 rows 41.0 -> 37.3; AVX3 7 rows 38.0 -> 29.9, 11 rows 42.5 -> 34.7; SSE4 3
+// rows 40.8 -> 33.8 (attend plan --layer dot --shape 1,5,256,64 --num-heads 4 --tune --target AVX2).
 template <std::size_t kRows>
 constexpr std::size_t MostMissingRows() {
   if (kRows > 6) return 2;

@@ -55,9 +55,9 @@ struct LaneProduct {
 
 // How many rows further down values are prefetched. Where rows are a multiple of 4 KiB apart it is the next one: they
 // share one set of L1, and with those that the processor runs ahead to by itself, 8 more push each other out. EPYC (Zen
-// 5, 12 ways), 8 rows, 2, 1 and none: query_lanes/q32_n1024_d128_l3_ahead_row1024 on AVX3 3050, 2850, 2910, 2880 us, on
-// SSE4, before values were kept, 16.1, 14.8, 14.4, 15.0 ms; q16_n512_d128_row1024/AVX3 25.5, 24.7, 24.1, 25.3 us. Rows
-// 2 KiB apart, 4 instead of 8: the same on Zen 5 (dot/b4_h8_m16_n1024_d64), not measured with 8 ways.
+// 5, 12 ways), 8 rows, 2, 1 and none: query_lanes/q32_n1024_d128_l3_ahead_row1024 on AVX3 3050, 2850, 2910, 2880 us;
+// q16_n512_d128_row1024/AVX3 25.5, 24.7, 24.1, 25.3 us. Rows 2 KiB apart, 4 instead of 8: the same on Zen 5
+// (dot/b4_h8_m16_n1024_d64), not measured with 8 ways.
 static constexpr std::ptrdiff_t kValuesAhead = 8;
 
 // The same where what is loaded is also kept (LaneRowsOfKept). Rows of p that follow do not load these lines again, and
@@ -85,9 +85,9 @@ static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * PrefetchRows::kLine;
 // of fewer keys have no more than one: 12 x 8192 of size 128 in rows of 4 KiB, so 8 keys a step, 6.6 and 7.4 ms.
 //
 // On AVX2, four terms make a turn, and no more lines are prefetched than a step has keys: what is started beside
-// multiply-adds counts where others' threads run on the core. EPYC (Zen 3), of the time before, on a core of one's own
-// and on a shared one: query_lanes/q64_n512_d64 0.97 and 0.94, q16_n1024_d64_l3_ahead 0.90 to 0.96 and 0.83 to 0.93.
-// Rows of values that are kept four to a turn as well: nothing.
+// multiply-adds counts where others' threads run on the core. EPYC (Zen 3), relative to one term a turn, on a core of
+// one's own and on a shared one: query_lanes/q64_n512_d64 0.97 and 0.94, q16_n1024_d64_l3_ahead 0.90 to
+// 0.96 and 0.83 to 0.93. Rows of values that are kept four to a turn as well: nothing.
 template <bool kAhead, std::size_t kRows, class Term>
 HWY_INLINE void KeyTerms(const LaneProduct& p, std::size_t count, const float* const& a, const float* b,
                          const Term& term) {

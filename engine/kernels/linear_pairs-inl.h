@@ -8,8 +8,9 @@
 // bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 165 and
 // 111, by 256 rows 163 and 114, by 1024 rows 153 and 112; 256 x 256 by 512 rows 154 and 112.
 //
-// Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers, and the figures above are of nine; on
-//               Zen 5 linear/*/AVX3_pairs takes as long with eight, layers 0 to 5 % less (multi_head/b32_s32_e512_h8).
+// Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers, and the figures above were measured
+//               with nine; on Zen 5 linear/*/AVX3_pairs takes as long with eight, layers 0 to 5 % less
+//               (multi_head/b32_s32_e512_h8).
 #if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
@@ -153,7 +154,7 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
     plain.rows = others;
     plain.results = other_results;
     by_pairs.num_rows = plain.num_rows = 0;
-    // Where rows go on there, they are copied next, in this call or another. EPYC (Zen 4), AVX3,
+    // What follows these rows in memory is usually copied next, in this call or another. EPYC (Zen 4), AVX3,
     // additive/b64_m1_n100_u256 7.32 -> 7.09 ms, additive/b8_m64_n512_u256 1 %.
     by_pairs.later_rows = all.rows[end - 1] + all.in;
     for (size_t r = first; r < end; ++r) {

@@ -14,7 +14,7 @@ struct MachineSpeedKernels {
   // The sum of count floats, a multiple of kReadStep, aligned to 64 bytes.
   float (*read)(const float* data, std::size_t count);
   // sum += (x + 1) / 1024 over these floats x: as many loads, additions and multiply-adds as they are vectors, which a
-  // core that is at nobody else's service begins all beside each other, if it has units for them.
+  // core that no other thread shares begins all beside each other, if it has units for them.
   float (*read_and_multiply)(const float* data, std::size_t count);
 };
 

@@ -14,9 +14,9 @@
 // often than in a chain. Typical errors are 0 to 0.9 of the tile product's with FMA, and 1.07 of them where numbers
 // spread over 2^80 (tests/kernels/tile_parts_test.cc). Sums below 2^-126 become zeros on the way.
 //
-// But numbers that are infinite, NaN or nearly so have no such parts, and parts below 2^-126 are taken as zeros. Who
-// has numbers beyond the limits below goes the plain way: each query, key, value, row and column for itself, so that
-// what is hidden from a row touches none of its bits.
+// But numbers that are infinite, NaN or nearly so have no such parts, and parts below 2^-126 are taken as zeros. A
+// query, key, value, row or column with numbers beyond the limits below is multiplied plainly, each by itself, so that
+// what is hidden from a row does not change its bits.
 //
 // Source: G. Henry, P. Tang, A. Heinecke, Leveraging the bfloat16 artificial intelligence datatype for higher-precision
 // computations, ARITH 2019, arXiv:1904.06376, section III.

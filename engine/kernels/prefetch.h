@@ -33,7 +33,7 @@ struct PrefetchRows {
 };
 
 // The same line by line, from the first of several that has rows left: for inner loops, a line or two per turn. Where
-// none has, and behind the last row, a line is prefetched again and again, which is cheaper than to find out each time.
+// none has rows left, one line is prefetched again and again: cheaper than a branch each time.
 class PrefetchLines {
  public:
   PrefetchLines(std::span<PrefetchRows> all, const float* any_line) : rows_{.next = any_line, .size = 1} {

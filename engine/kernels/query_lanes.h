@@ -39,7 +39,7 @@ struct PackLanesArgs {
 
 struct LeaveLanesArgs {
   const float* from;      // of a step: its accumulators; leave_weights: p, of `size` keys
-  const float* lane_sum;  // as above
+  const float* lane_sum;  // with lane_lost: l, as of LanesArgs
   const float* lane_lost;
   std::size_t num_heads;
   std::size_t num_queries;

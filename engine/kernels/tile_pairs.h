@@ -1,9 +1,9 @@
 // C = A B for one tile by pairs of terms (pairs.h), where A are rows of queries and B panels of keys: their scores.
 //
-// Who goes by pairs is told by what a row sees, so that what is hidden from it touches none of its bits. Valid lengths
-// and causal masks hide the last keys. So keys are compared with those of the head's first panel, and a row that does
-// not see all of these goes the plain way; others go by pairs with each panel of which all keys that they see are fit,
-// if they are fit themselves. All else goes by the tile product, with its bits.
+// Whether a row goes by pairs depends only on keys that it sees, so that hidden ones do not change its bits. Valid
+// lengths and causal masks hide the last keys. So keys are compared with those of the head's first panel, and a row
+// that does not see all of these goes the plain way; others go by pairs with each panel of which all keys that they see
+// are fit, if they are fit themselves. All else goes by the tile product, with its bits.
 #ifndef ATTEND_KERNELS_TILE_PAIRS_H_
 #define ATTEND_KERNELS_TILE_PAIRS_H_
 

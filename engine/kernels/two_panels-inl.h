@@ -2,7 +2,7 @@
 // B, four vectors, instead of six rows by one panel.
 //
 // Registers: 12 sums, 3 broadcasts, and 1 vector of B at a time. A term takes 7 loads for 12 multiply-adds instead of
-// 8, and steps of rows follow one another without a call. EPYC (Zen 3), of the time before: tile_product/*_m48_* 0.97
+// 8, and steps of rows follow one another without a call. EPYC (Zen 3), relative to six rows: tile_product/*_m48_* 0.97
 // to 0.99, qk_m32_n32_d64 0.95, qk_m1_n512_d64 0.72; attend turns --layer dot --shape 1,512,512,64 --num-heads 12 0.96,
 // and 0.94 while others' threads run on the core, whose instructions ours then wait for.
 #if defined(ATTEND_KERNELS_TWO_PANELS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,4 +1,4 @@
-// C += P V for one tile by pairs of terms (pairs.h), where P are rows of powers that a softmax leaves and B rows of
+// C += P V for one tile by pairs of terms (pairs.h), where P are rows of powers that a softmax leaves and V rows of
 // values: the pooling of one block of keys.
 //
 // Keys are paired by where they stand, a vector's lanes apart, so that rows of powers are looked at by whole vectors
@@ -6,10 +6,10 @@
 // key i of the second, key i of the third stands alone. Of two vectors that are left, two keys in three are paired; all
 // others stand alone.
 //
-// Who goes by pairs is told by what a row sees: rows go by pairs in blocks of which they see every key, if their powers
-// are fit, with each panel of values that is fit; all else goes by the tile product, with its bits. Values are fit if
-// each column's norm is held by many keys and near those of the head's first block. No row is copied: powers have to be
-// of the size of values from the start, which power_exponent says how to bring about.
+// A row goes by pairs in blocks of which it sees every key, if its powers are fit, with each panel of values that is
+// fit, so that keys hidden from it do not change its bits. All else goes by the tile product, with its bits. Values are
+// fit if each column's norm is held by many keys and near those of the head's first block. No row is copied: powers
+// have to be of the size of values from the start, which power_exponent says how to bring about.
 //
 // A row's weights may be held by few keys, other than a query's norm by few elements (tile_pairs.h): where the largest
 // power is some eight times the values' size, what rounding adds to that of plain sums is small for any spread. Root

@@ -36,7 +36,7 @@ constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
 //            8 heads of size 128, 512 keys: 48 queries 1.07, 64 1.00
 //
 // Zen 5 and Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles
-// were equal before values were kept. EPYC (Zen 3), AVX2, since lanes go by four vectors, 8 heads: 128 queries of 64
+// were equal. EPYC (Zen 3), AVX2, 8 heads: 128 queries of 64
 // keys of size 32 1.10, of size 64 1.06, of size 128 1.03; 128 of 256 0.96; 96 of 256 1.03, but 4 x 96 of 512, which
 // come from afar, 0.83 to 0.97. So AVX2 has a few keys more.
 constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;

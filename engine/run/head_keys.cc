@@ -39,7 +39,7 @@ HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size
   // max|score|.
   if (plan_.layer->score != Score::kGaussian) return;
   center_ = central_key(job.keys, b, h, static_cast<std::size_t>(job.key_limits[b]), score_size_);
-  // Fewer keys than were prepared may have another one in their middle; then it is they that are packed.
+  // Fewer keys than were prepared may have another center; then they are packed anew.
   if (packed_.lens == nullptr) return;
   const auto prepared = static_cast<std::size_t>(packed_.lens[b]);
   are_packed_ = center_ == central_key(job.keys, b, h, prepared, score_size_);

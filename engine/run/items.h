@@ -50,8 +50,8 @@ void run_items(Executor& executor, int workers, std::size_t num_items, const Wor
     for (Draw now = draw(), then; now.count > 0; now = then) {
       const std::size_t last = now.first + now.count - 1;
       for (std::size_t item = now.first; item < last; ++item) work(Item{item, worker, item + 1});
-      // Drawn before the last item is done, so that this knows its next one; but where items go one by one, the end is
-      // near and another worker may have nothing to do. What it draws then is a guess: the others draw meanwhile.
+      // Drawn before the last item is done, so that this knows its next one. Near the end, where items go one by one,
+      // drawn after it, so that an idle worker gets the next item; `next` is a guess then.
       if (now.count > 1) then = draw();
       work(Item{last, worker, now.count > 1 ? then.first : last + tasks});
       if (now.count == 1) then = draw();

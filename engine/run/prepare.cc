@@ -86,7 +86,7 @@ void map_keys(const Addition& addition, std::byte* workspace, Executor& executor
 }
 
 // A gaussian's keys are kept as they are too, for queries that are infinitely far, and packed again from the first
-// panel that changes: all of them when it is new ones about which they are packed now.
+// panel that changes: all of them when new keys have moved the center.
 void pack_gaussian(const Addition& addition, std::int64_t b, std::int64_t h) {
   const PlanImpl& plan = addition.plan;
   const Rows<float>& rows = addition.side.rows;

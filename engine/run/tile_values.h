@@ -33,7 +33,7 @@ class TileValues {
     if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(row, rows);
   }
   // accumulators += p values, over keys first ... first + columns - 1; = with the first keys of all, if the first
-  // products are written. tile_lens: how many of these keys each row sees, which is forgotten.
+  // products are written. tile_lens: how many of these keys each row sees; overwritten.
   void pool(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns,
             std::int32_t* tile_lens);
   // What products by parts want for that; powers and lens are still to be told.

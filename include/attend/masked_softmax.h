@@ -28,9 +28,9 @@ struct MaskedSoftmaxOptions {
 //     What lies at or beyond len is never read.
 //   Error bound: within 2e-7 of the exact softmax of the given f32 scores, rows sum to 1 within 1e-6; the sum is
 //     compensated.
-//   Thread-safety: thread-safe. The same bits for any executor. Allocates nothing (the executor may), but where it is
-//     what a process first calls of the library: that asks the system for its caches, and on CPUs with AMX Linux for
-//     its use, as attend::Parts says (attend/plan.h).
+//   Thread-safety: thread-safe. The same bits for any executor. Allocates nothing (the executor may), except as a
+//     process's first call of the library: that asks the system for its caches, and on CPUs with AMX Linux for its
+//     use, as attend::Parts says (attend/plan.h).
 //   Errors: Error before any output changes, naming the argument, what it was and what was expected.
 //   Source: Dive into Deep Learning, 11.3.1.
 void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens, TensorView<float> output,

@@ -138,10 +138,9 @@ struct PlanOptions {
   // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones. Chooses
   // no other path, so that results keep their bits; for a few queries, path "dot/fused" uses prepared keys fastest.
   bool prepared_keys = false;
-  // Whether products may go by pairs of terms. kNever for bits that do not depend on whose CPU it is, as far as
-  // projections are not oneDNN's.
+  // Whether products may go by pairs of terms, and whether by bfloat16 parts. With kNever for both, a target's results
+  // have the same bits on any CPU, but for projections that go through oneDNN.
   Pairs pairs = Pairs::kWhereFaster;
-  // Whether products may go by bfloat16 parts; likewise.
   Parts parts = Parts::kWhereFaster;
 
   // For tests and measurements, as are Pairs::kAlways and Parts::kAlways; both of path additive/factored.

@@ -14,7 +14,7 @@
 
 namespace attend::reference {
 
-// Dense, row-major. heads is 0 for layers whose weights are (B, M, N).
+// The results of one call, dense and row-major.
 struct Result {
   std::vector<double> output;             // (B, M, output size) or (B, H, M, Dv) for views split into heads
   std::vector<double> attention_weights;  // (B, M, N) or (B, H, M, N)
