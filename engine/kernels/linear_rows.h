@@ -40,12 +40,12 @@ struct LinearPairsArgs {
 // Rows of x are copied, scaled; a copy takes so many elements. Strides of a multiple of 4 KiB would put all rows of a
 // step into the same few lines of L1.
 inline constexpr std::size_t linear_pairs_stride(std::size_t in) { return (in + 15) / 16 * 16 + 16; }
-// Rows that are copied at a time, up to eight steps of nine: 208 KiB, which beside a block of weights and the next one
+// Rows that are copied at a time, up to nine steps of eight: 208 KiB, which beside a block of weights and the next one
 // stay in 1 MiB of L2. Twice as many rows are 2 % slower there (Zen 4, linear/r1024_i768_o768).
 inline constexpr std::size_t kMostPairsRows = 72;
 inline constexpr std::size_t linear_pairs_rows(std::size_t in) {
-  const std::size_t steps = (std::size_t{208} << 10) / (9 * linear_pairs_stride(in) * sizeof(float));
-  return steps < 1 ? 9 : steps > 8 ? kMostPairsRows : steps * 9;
+  const std::size_t steps = (std::size_t{208} << 10) / (8 * linear_pairs_stride(in) * sizeof(float));
+  return steps < 1 ? 8 : steps > 9 ? kMostPairsRows : steps * 8;
 }
 inline constexpr std::size_t linear_pairs_scratch(std::size_t in) {
   return linear_pairs_rows(in) * linear_pairs_stride(in);
