@@ -120,7 +120,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
             rows_to_prefetch(queries.data(), c.queries, 0, is_last ? c.queries : 0),
             rows_to_prefetch(keys.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row)),
             rows_to_prefetch(values.data() + c.off, c.keys, next_row, std::min(c.step, c.keys - next_row))};
-        const kernels::LeaveLanesArgs leave{.from = o.data(),
+        const kernels::StoreLanesArgs store{.from = o.data(),
                                             .lane_sum = sums.data() + L,
                                             .lane_lost = sums.data() + 2 * L,
                                             .num_heads = 1,
@@ -152,7 +152,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .two_lines = c.two_lines,
                       .ahead_of_values = c.in_order,
                       .keep_values = c.keep_values.value_or(c.batches <= 1 || c.ahead),
-                      .leave = is_last ? &leave : nullptr,
+                      .store = is_last ? &store : nullptr,
                       .factors = factors.data()});
       }
     }

@@ -26,9 +26,9 @@
 namespace attend::bench {
 namespace {
 
-constexpr std::int64_t kLeast = 16, kMost = 16384;
+constexpr std::int64_t kMin = 16, kMax = 16384;
 // The portable fallback does a few GFLOPS: 16384 x 16384 would take it half a minute a run.
-constexpr std::int64_t kMostQuadraticOfFallback = 4096;
+constexpr std::int64_t kMaxQuadraticOfFallback = 4096;
 constexpr std::int64_t kAdditiveQueries = 64, kAdditiveHiddens = 128, kSoftmaxRows = 64;
 
 void register_masked_softmax(const std::string& name, std::int64_t length, const Target& target) {
@@ -91,7 +91,7 @@ void register_length_benchmarks() {
       })->Unit(benchmark::kMicrosecond);
     }
   }
-  for (std::int64_t length = kLeast; length <= kMost; length *= 2) {
+  for (std::int64_t length = kMin; length <= kMax; length *= 2) {
     const std::string n = "_n" + std::to_string(length);
     const SharedProblem dot = shared_problem([=] { return dot_problem({1, 1, 1, length, length, 64}); });
     const SharedProblem decode = shared_problem([=] { return dot_problem({1, 8, 8, 1, length, 128}); });
@@ -99,7 +99,7 @@ void register_length_benchmarks() {
         shared_problem([=] { return additive_problem(1, kAdditiveQueries, length, kAdditiveHiddens); });
     for (const Target& target : Target::available()) {
       const bool fallback = target == Target::available().back();
-      if (!fallback || length <= kMostQuadraticOfFallback) {
+      if (!fallback || length <= kMaxQuadraticOfFallback) {
         register_layer_for("length/dot" + n, {.target = target}, dot, count_dot);
       }
       register_layer_for("length/decode" + n, {.target = target}, decode, count_decode);

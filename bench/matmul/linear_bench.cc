@@ -50,8 +50,8 @@ void linear(benchmark::State& state, const Linear& map, const LinearCase& c, con
     results.push_back(destination.data() + r * out);
   }
   for (auto _ : state) {
-    for (std::size_t row = 0; row < total; row += Linear::kMostRows) {
-      if (!map.multiply(kernels, rows.data() + row, results.data() + row, std::min(Linear::kMostRows, total - row),
+    for (std::size_t row = 0; row < total; row += Linear::kMaxRows) {
+      if (!map.multiply(kernels, rows.data() + row, results.data() + row, std::min(Linear::kMaxRows, total - row),
                         reinterpret_cast<std::byte*>(scratch.data()))) {
         return state.SkipWithError("oneDNN failed");
       }

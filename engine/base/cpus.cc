@@ -116,8 +116,8 @@ std::size_t cache_bytes(int level) {
 }
 
 std::size_t Cpu::least_far_bytes() const {
-  constexpr std::size_t kLeast = std::size_t{8} << 20;
-  return std::max(kLeast, l3_bytes / 4);
+  constexpr std::size_t kMin = std::size_t{8} << 20;
+  return std::max(kMin, l3_bytes / 4);
 }
 
 const Cpu& this_cpu() {
@@ -152,8 +152,8 @@ std::string cpu_name() {
 
 std::size_t l3_bytes_of_complex(std::size_t whole) {
   // Zen 2 to Zen 5 have 16 or 32 MiB in each, but for those with stacked caches, 96.
-  constexpr std::size_t kMost = std::size_t{32} << 20;
-  return std::min(whole, kMost);
+  constexpr std::size_t kMax = std::size_t{32} << 20;
+  return std::min(whole, kMax);
 }
 
 // index0, index1 ...: level "2", type "Unified", size "1024K".

@@ -17,7 +17,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 // More than any address space has. Not left to operator new: libstdc++ 12 rounds sizes up to the alignment, the largest
 // to none, and sanitizers end the process.
-constexpr std::size_t kMostBytes = static_cast<std::size_t>(
+constexpr std::size_t kMaxBytes = static_cast<std::size_t>(
     std::min<std::uint64_t>(std::uint64_t{1} << 48, std::numeric_limits<std::size_t>::max() / 2));
 
 bool is_large(std::size_t bytes) { return bytes >= kHugePage / 2; }
@@ -29,7 +29,7 @@ std::align_val_t alignment_of(std::size_t bytes) {
 }  // namespace
 
 void* allocate_memory(std::size_t bytes) {
-  if (bytes > kMostBytes) throw std::bad_alloc();
+  if (bytes > kMaxBytes) throw std::bad_alloc();
   const std::size_t size = is_large(bytes) ? round_up(bytes, kHugePage) : bytes;
   void* memory = ::operator new(size, alignment_of(bytes));
 #ifdef MADV_HUGEPAGE

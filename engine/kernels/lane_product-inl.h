@@ -38,7 +38,7 @@ HWY_INLINE V TimesFactor(D d, V v, V factor) {
 static constexpr bool kFourVectors = simd::kSumsStay;
 
 // Vectors of queries that are in registers at a time, in the product with keys.
-static constexpr std::size_t kMostKeyVectors = kVectorsPerPanel > 2 ? 3 : kFourVectors ? 4 : 2;
+static constexpr std::size_t kMaxKeyVectors = kVectorsPerPanel > 2 ? 3 : kFourVectors ? 4 : 2;
 
 // Rows of a that are in registers at a time, for the number of vectors. Keys: 16, 8 x 2 or 8 x 3 sums with 32
 // registers, 12 or 6 x 2 with 16. With one vector every multiplication loads what it broadcasts, and two loads a cycle
@@ -74,7 +74,7 @@ struct LaneTerms {
 // rows 28.2 -> 20.9, 5 rows 27.6 -> 21.9, 9 rows 41.0 -> 37.3; AVX3 7 rows 38.0 -> 29.9, 11 rows 42.5 -> 34.7; SSE4 3
 // rows 40.8 -> 33.8 (attend plan --layer dot --shape 1,5,256,64 --num-heads 4 --tune --target AVX2).
 template <std::size_t kRows>
-constexpr std::size_t MostMissingRows() {
+constexpr std::size_t MaxMissingRows() {
   if (kRows > 6) return 2;
   return kRows > 3 ? 1 : 0;
 }
@@ -224,7 +224,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
 #define ATTEND_STEP(i)                                                                        \
   if constexpr (i < kRows * kVectors) {                                                       \
     constexpr std::size_t r = i / kVectors, v = i % kVectors;                                 \
-    if (r + MostMissingRows<kRows>() >= kRows && r >= rows) return;                           \
+    if (r + MaxMissingRows<kRows>() >= kRows && r >= rows) return;                            \
     if (terms.add) c##i = hn::Add(c##i, hn::Load(d, at_c(i)));                                \
     c##i = TimesFactor(d, c##i, hn::Set(d, factors[r]));                                      \
     float* to = output + static_cast<std::ptrdiff_t>(r) * to_stride + v * lanes;              \
@@ -235,11 +235,11 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
       return;
     }
   }
-#define ATTEND_STEP(i)                                                                    \
-  if constexpr (i < kRows * kVectors) {                                                   \
-    if (i / kVectors + MostMissingRows<kRows>() >= kRows && i / kVectors >= rows) return; \
-    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, at_c(i)));                            \
-    hn::Store(c##i, d, at_c(i));                                                          \
+#define ATTEND_STEP(i)                                                                   \
+  if constexpr (i < kRows * kVectors) {                                                  \
+    if (i / kVectors + MaxMissingRows<kRows>() >= kRows && i / kVectors >= rows) return; \
+    if (terms.add) c##i = hn::Add(c##i, hn::Load(d, at_c(i)));                           \
+    hn::Store(c##i, d, at_c(i));                                                         \
   }
   ATTEND_ALL_LANE_SUMS(ATTEND_STEP)
 #undef ATTEND_STEP
@@ -248,7 +248,7 @@ HWY_INLINE void LaneRows(D d, const LaneProduct& p, const LaneTerms& terms, std:
 }
 
 // The ways that any L1 of 64 sets has.
-static constexpr std::size_t kMostRowsOfOneSet = 8;
+static constexpr std::size_t kMaxRowsOfOneSet = 8;
 
 // Rows of a step that follows steps of kRows: halves, but 12, 6 and 3 leave powers of two, which more numbers of rows
 // are sums of.
@@ -266,7 +266,7 @@ HWY_INLINE bool StepFits(const LaneProduct& p, std::size_t row) {
   const std::size_t left = p.num_rows - row;
   const std::size_t lanes_left = kValues ? static_cast<std::size_t>(p.a_stride) - row : left;
   if ((kRows == 6 && left == 8) || (kRows == 3 && left == 4)) return false;
-  return kRows <= lanes_left && kRows <= left + (kValues ? MostMissingRows<kRows>() : 0);
+  return kRows <= lanes_left && kRows <= left + (kValues ? MaxMissingRows<kRows>() : 0);
 }
 
 // All rows from `row` on, kRows at a time, what is left in fewer.
@@ -334,7 +334,7 @@ HWY_INLINE void LaneBlocks(D d, const LaneProduct& p, std::size_t column) {
 }
 
 // So many rows of p meet values by two vectors everywhere, see LaneFourColumns.
-static constexpr std::size_t kMostRowsByTwo = 16;
+static constexpr std::size_t kMaxRowsByTwo = 16;
 
 // Columns of four vectors of values: kept by two and used by four. The first rows want all four from memory before the
 // others have their turn, which 16 rows do not make up for: query_lanes/q16_n1024_d64_l3_ahead/AVX2 on Zen 3 took 2 to
@@ -368,9 +368,9 @@ HWY_NOINLINE void LaneColumns(D d, const LaneProduct& p, std::size_t column) {
   // Keys whose rows are a multiple of 4 KiB apart share one set of L1, and of 16 rows only 8 stay in it, or 12: every
   // broadcast would come from L2. EPYC (Zen 4), query_lanes/q16_n512_d128_row1024/AVX3: 64 us by 16 rows, 44 by 8; 39
   // where rows are 2 KiB apart.
-  if constexpr (!kValues && kRows > kMostRowsOfOneSet) {
+  if constexpr (!kValues && kRows > kMaxRowsOfOneSet) {
     if (p.a_stride % kSetsRepeat == 0) {
-      return LaneBlocks<kValues, kAhead, kMostRowsOfOneSet, kVectors, kTail>(d, p, column);
+      return LaneBlocks<kValues, kAhead, kMaxRowsOfOneSet, kVectors, kTail>(d, p, column);
     }
   }
   LaneBlocks<kValues, kAhead, kRows, kVectors, kTail>(d, p, column);
@@ -378,8 +378,8 @@ HWY_NOINLINE void LaneColumns(D d, const LaneProduct& p, std::size_t column) {
 
 // How many vectors of queries go next, of so many that are left: the most, or else two. 4 are 2 + 2, not 3 + 1.
 constexpr std::size_t KeyVectorsOf(std::size_t left) {
-  const bool two_and_two = left == 4 && kMostKeyVectors == 3;
-  return left >= kMostKeyVectors && !two_and_two ? kMostKeyVectors : std::min(std::size_t{2}, left);
+  const bool two_and_two = left == 4 && kMaxKeyVectors == 3;
+  return left >= kMaxKeyVectors && !two_and_two ? kMaxKeyVectors : std::min(std::size_t{2}, left);
 }
 
 template <bool kAhead, class D>
@@ -396,7 +396,7 @@ HWY_INLINE void MultiplyKeyColumns(D d, const LaneProduct& p) {
         LaneColumns<false, kAhead, 2, false>(d, p, column);
         break;
       default:
-        if constexpr (kMostKeyVectors > 2) LaneColumns<false, kAhead, kMostKeyVectors, false>(d, p, column);
+        if constexpr (kMaxKeyVectors > 2) LaneColumns<false, kAhead, kMaxKeyVectors, false>(d, p, column);
         break;
     }
     column += vectors * lanes;
@@ -425,7 +425,7 @@ HWY_INLINE void MultiplyValueColumns(D d, const LaneProduct& p) {
     }
   }
   if constexpr (kFourVectors && kKeepsValues) {
-    if (p.keep_values && p.num_rows > kMostRowsByTwo) {
+    if (p.keep_values && p.num_rows > kMaxRowsByTwo) {
       for (; column + 4 * lanes <= p.num_columns; column += 4 * lanes) LaneFourColumns(d, p, column);
     }
   }

@@ -1,7 +1,7 @@
 // y = W x + b by pairs of terms (pairs.h), for CPUs that can add beside multiplying.
 //
 // Sums of Gaussian, positive or constant numbers are wrong by at most a third more than chains of multiply-adds, some
-// by less (tests/kernels/linear_pairs_test.cc). Rows of x in which few elements hold the norm (kLeastSpread), rows of
+// by less (tests/kernels/linear_pairs_test.cc). Rows of x in which few elements hold the norm (kMinSpread), rows of
 // zeros and rows that are not finite go the plain way, each by itself. W is looked at where it is packed
 // (matmul/packed_rows.cc).
 //
@@ -66,7 +66,7 @@ template <size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums,
                             const float* const* HWY_RESTRICT rows, const PairedRow* HWY_RESTRICT paired,
                             float* const* HWY_RESTRICT results) {
-  static_assert(kRows <= 8 && kVectors <= kMostPairedVectors);
+  static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), in = args.in;
   const V zero = hn::Zero(d);
@@ -143,9 +143,9 @@ template <class D>
 void LinearPairs(D d, const LinearPairsArgs& args) {
   const LinearRowsArgs& all = args.linear;
   const size_t stride = linear_pairs_stride(all.in), most = linear_pairs_rows(all.in);
-  const float *copies[kMostPairsRows], *others[kMostPairsRows];
-  float *results[kMostPairsRows], *other_results[kMostPairsRows];
-  PairedRow paired[kMostPairsRows];
+  const float *copies[kMaxPairsRows], *others[kMaxPairsRows];
+  float *results[kMaxPairsRows], *other_results[kMaxPairsRows];
+  PairedRow paired[kMaxPairsRows];
   for (size_t first = 0; first < all.num_rows; first += most) {
     const size_t end = std::min(all.num_rows, first + most);
     LinearRowsArgs by_pairs = all, plain = all;
@@ -169,7 +169,7 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
         other_results[plain.num_rows++] = all.results[r];
       }
     }
-    ForEachStep<kPairedRowsPerStep, kMostPairedVectors>(
+    ForEachStep<kPairedRowsPerStep, kMaxPairedVectors>(
         d, by_pairs, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
           PairsAnyRows<kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first, copies + row,
                                            paired + row, results + row);

@@ -4,7 +4,7 @@
 // of x that are huge, tiny or not finite go the plain way, each by itself. W is looked at where it is packed
 // (matmul/packed_rows.cc).
 //
-// Blocking:     parts of a block of rows (kMostPartsRows) stay in L2 while all weights pass, 32 columns at a time;
+// Blocking:     parts of a block of rows (kMaxPartsRows) stay in L2 while all weights pass, 32 columns at a time;
 //               weights are 6 bytes a number and come from L3 once per block. Beside 24 tile products, 384 cycles,
 //               there is room for vectors: the results of the step before are stored, and the first columns' steps take
 //               parts of the rows that come next, instead of both by themselves: 9 % faster (linear/r1024_i768_o768).
@@ -103,7 +103,7 @@ struct NextWeights {
     }
   }
 };
-static constexpr size_t kLeastRowsToPrefetch = 64;  // see Prefetch above
+static constexpr size_t kMinRowsToPrefetch = 64;  // see Prefetch above
 
 // All rows by one slice of their terms: parts of a row's terms are taken while the rows before meet the first columns,
 // results stored while the next ones are summed.
@@ -133,7 +133,7 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
     const size_t columns = std::min(kPartsStep, args.out - column);
     const TileNumbers* b = weights + column / kPartsColumns * b_block;
     NextWeights ahead(b + kPartsStep / kPartsColumns * b_block, a_block, b_block);
-    const size_t prefetched = args.num_rows < kLeastRowsToPrefetch || column + columns == args.out ? 0 : lines_of_group;
+    const size_t prefetched = args.num_rows < kMinRowsToPrefetch || column + columns == args.out ? 0 : lines_of_group;
     for (size_t row = 0; row < args.num_rows; row += kPartsStep, turn ^= 1) {
       const size_t rows = std::min(kPartsStep, args.num_rows - row);
       const TileResults results{.args = &args,
@@ -168,10 +168,10 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
 template <class T, class D>
 void LinearParts(D d, const LinearPartsArgs& args) {
   const LinearRowsArgs& all = args.linear;
-  const size_t steps = TileSteps(all.in), slices = (steps + kMostPartsSteps - 1) / kMostPartsSteps;
-  const size_t blocks = (all.num_rows + kMostPartsRows - 1) / kMostPartsRows;
-  const float *fit[kMostPartsRows], *others[kMostPartsRows];
-  float *results[kMostPartsRows], *other_results[kMostPartsRows];
+  const size_t steps = TileSteps(all.in), slices = (steps + kMaxPartsSteps - 1) / kMaxPartsSteps;
+  const size_t blocks = (all.num_rows + kMaxPartsRows - 1) / kMaxPartsRows;
+  const float *fit[kMaxPartsRows], *others[kMaxPartsRows];
+  float *results[kMaxPartsRows], *other_results[kMaxPartsRows];
   T tiles;
   T::Configure();
   for (size_t block = 0, first = 0; block < blocks; ++block) {
@@ -185,7 +185,7 @@ void LinearParts(D d, const LinearPartsArgs& args) {
     plain.results = other_results;
     by_parts.num_rows = plain.num_rows = 0;
     for (; first < end; ++first) {
-      if (IsFitForExactParts(LargestMagnitudeBits(d, all.rows[first], all.in), kLeastLinearPart)) {
+      if (IsFitForExactParts(LargestMagnitudeBits(d, all.rows[first], all.in), kMinLinearPart)) {
         fit[by_parts.num_rows] = all.rows[first];
         results[by_parts.num_rows++] = all.results[first];
       } else {

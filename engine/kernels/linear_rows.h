@@ -42,10 +42,10 @@ struct LinearPairsArgs {
 inline constexpr std::size_t linear_pairs_stride(std::size_t in) { return (in + 15) / 16 * 16 + 16; }
 // Rows that are copied at a time, up to nine steps of eight: 208 KiB, which beside a block of weights and the next one
 // stay in 1 MiB of L2. Twice as many rows are 2 % slower there (Zen 4, linear/r1024_i768_o768).
-inline constexpr std::size_t kMostPairsRows = 72;
+inline constexpr std::size_t kMaxPairsRows = 72;
 inline constexpr std::size_t linear_pairs_rows(std::size_t in) {
   const std::size_t steps = (std::size_t{208} << 10) / (8 * linear_pairs_stride(in) * sizeof(float));
-  return steps < 1 ? 8 : steps > 9 ? kMostPairsRows : steps * 8;
+  return steps < 1 ? 8 : steps > 9 ? kMaxPairsRows : steps * 8;
 }
 inline constexpr std::size_t linear_pairs_scratch(std::size_t in) {
   return linear_pairs_rows(in) * linear_pairs_stride(in);
@@ -59,23 +59,23 @@ struct LinearPartsArgs {
 };
 
 // Largest magnitudes of a row of W that has parts, and the least one of a row of x, beside rows of zeros (the largest
-// is kMostWithParts). What tiles take as zeros, below 2^-126, is then less than 2^-46 of the largest product, and sums
+// is kMaxWithParts). What tiles take as zeros, below 2^-126, is then less than 2^-46 of the largest product, and sums
 // of parts overflow nowhere.
-inline constexpr float kLeastLinearPart = 0x1p-40f, kMostWeightWithParts = 0x1p40f;
+inline constexpr float kMinLinearPart = 0x1p-40f, kMaxWeightWithParts = 0x1p40f;
 
 // Rows whose parts lie in scratch at a time, 768 KiB at most of 2 MiB of L2, and tiles of their terms: longer sums are
 // cut into slices and wait in the results, which costs no bits. 64 rows are 10 % slower, for weights come from L3 twice
 // as often, slices of 10 tiles 20 % (Intel with AMX, linear/r1024_i768_o768). Calls of fewer rows take
 // less, by steps of 32.
-inline constexpr std::size_t kMostPartsRows = 128, kMostPartsSteps = 32, kPartsRowStep = 32;
+inline constexpr std::size_t kMaxPartsRows = 128, kMaxPartsSteps = 32, kPartsRowStep = 32;
 inline constexpr std::size_t linear_parts_scratch(std::size_t in, std::size_t num_rows) {
   const std::size_t rows = (num_rows + kPartsRowStep - 1) / kPartsRowStep * kPartsRowStep;
-  return parts_size(rows < kMostPartsRows ? rows : kMostPartsRows,
-                    in < kMostPartsSteps * kPartsTerms ? in : kMostPartsSteps * kPartsTerms);
+  return parts_size(rows < kMaxPartsRows ? rows : kMaxPartsRows,
+                    in < kMaxPartsSteps * kPartsTerms ? in : kMaxPartsSteps * kPartsTerms);
 }
 // Rows of a call that take 192 KiB at most.
 inline constexpr std::size_t linear_parts_few_rows(std::size_t in) {
-  constexpr std::size_t kTerms = kMostPartsSteps * kPartsTerms;
+  constexpr std::size_t kTerms = kMaxPartsSteps * kPartsTerms;
   return in <= kTerms / 4 ? 4 * kPartsRowStep : in <= kTerms / 2 ? 2 * kPartsRowStep : kPartsRowStep;
 }
 

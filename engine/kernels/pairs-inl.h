@@ -78,11 +78,11 @@ namespace simd = attend::HWY_NAMESPACE;
 
 // Rows and vectors of a step; tile_pairs-inl.h counts registers.
 static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 4;
-static constexpr size_t kMostPairedVectors = 2;
-static_assert(kVectorsPerPanel % kMostPairedVectors == 0);
+static constexpr size_t kMaxPairedVectors = 2;
+static_assert(kVectorsPerPanel % kMaxPairedVectors == 0);
 // As many per row and panel as the tile product prefetches.
 static constexpr size_t kPrefetchRowsPerPairedStep =
-    hwy::DivCeil(kPrefetchRowsPerStep * kPairedRowsPerStep, kRowsPerStep* kVectorsPerPanel / kMostPairedVectors);
+    hwy::DivCeil(kPrefetchRowsPerStep * kPairedRowsPerStep, kRowsPerStep* kVectorsPerPanel / kMaxPairedVectors);
 
 HWY_INLINE std::int32_t BitsOf(float x) {
   std::int32_t bits;
@@ -139,7 +139,7 @@ HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t n, float me
   const float mean_size = hn::GetLane(hn::SumOfLanes(d, sizes)) * inverse;
   // Comparisons fail for NaN, and sums that overflow are beyond them.
   const bool in_range = mean_square >= 1e-24f && mean_square <= 1e24f;
-  const bool is_spread = mean_size * mean_size >= kLeastSpread * mean_square;
+  const bool is_spread = mean_size * mean_size >= kMinSpread * mean_square;
   return in_range && is_spread ? PowerOfTwoNearSqrt(mean_square_wanted, mean_square) : 0.0f;
 }
 

@@ -36,14 +36,14 @@ inline constexpr std::size_t num_pairs(std::size_t n) { return n / 6 * 2; }
 
 // Of x and of w: the least sum |x| ^ 2 / (n sum x ^ 2). Numbers of one size come to 1, Gaussian ones to 0.64, what a
 // ReLU leaves of them to 0.32, one number among zeros to 1 / n.
-inline constexpr float kLeastSpread = 0.2f;
+inline constexpr float kMinSpread = 0.2f;
 
 // Greatest by least norm of those w that rows of x meet together. A row of x is scaled to a norm in between, to within
 // 4 of each, where the bound of pairs' errors is 1.6 times what it is at 1: (1 + r)^2 / r.
-inline constexpr float kMostNormRatio = 16;
+inline constexpr float kMaxNormRatio = 16;
 
 // Mean square of an element of w: with one of x between 1e-24 and 1e24, well within what float holds the products of.
-inline constexpr float kLeastMeanSquare = 1e-12f, kMostMeanSquare = 1e12f;
+inline constexpr float kMinMeanSquare = 1e-12f, kMaxMeanSquare = 1e12f;
 
 // What a row's copy, scaled, does not say.
 struct PairedRow {

@@ -104,12 +104,12 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> MagnitudeBits(D /*d*/, hn::Vec<D> x) {
   return hn::BitCast(hn::RebindToSigned<D>(), hn::Abs(x));
 }
 
-// Whether numbers of which this is the largest are 0 or within the limits of parts.h. least: less than kLeastWithParts,
+// Whether numbers of which this is the largest are 0 or within the limits of parts.h. least: less than kMinWithParts,
 // where the other side's magnitudes make up for it.
-HWY_INLINE bool IsFitForExactParts(std::int32_t magnitude_bits, float least = kLeastWithParts) {
+HWY_INLINE bool IsFitForExactParts(std::int32_t magnitude_bits, float least = kMinWithParts) {
   float x;
   std::memcpy(&x, &magnitude_bits, sizeof(x));
-  return x == 0.0f || (x >= least && x <= kMostWithParts);
+  return x == 0.0f || (x >= least && x <= kMaxWithParts);
 }
 
 // The largest of n numbers' lanes.
@@ -133,7 +133,7 @@ HWY_INLINE std::int32_t LargestMagnitudeBits(D d, const float* HWY_RESTRICT x, s
 template <class D>
 HWY_INLINE bool AreFitForParts(D d, const float* HWY_RESTRICT x, size_t n) {
   const hn::RebindToSigned<D> di;
-  return hn::AllFalse(di, hn::Gt(LargestMagnitudes(d, x, n), hn::BitCast(di, hn::Set(d, kMostWithParts))));
+  return hn::AllFalse(di, hn::Gt(LargestMagnitudes(d, x, n), hn::BitCast(di, hn::Set(d, kMaxWithParts))));
 }
 
 // 16 columns of `terms` terms as tiles of B, which are written whole, zeros where there is nothing. columns: how many

@@ -31,10 +31,10 @@ namespace attend::kernels {
 inline constexpr std::size_t kNumParts = 3;
 
 // Of a row, key or value: the largest magnitude, above which it has no parts.
-inline constexpr float kMostWithParts = 0x1p64f;
+inline constexpr float kMaxWithParts = 0x1p64f;
 // Where results are to be exact relative to it: the least largest magnitude, but for nothing but zeros. What parts
 // below 2^-126 lose is then less than 2^-64 of that.
-inline constexpr float kLeastWithParts = 0x1p-60f;
+inline constexpr float kMinWithParts = 0x1p-60f;
 
 // Tiles hold 16 rows of 32 terms, or 32 terms of 16 columns; parts of A are laid out as tile (r / 16, k / 32, part),
 // those of B as tile (n / 16, k / 32, part), 512 numbers each, zeros where there is no term or column. Lines of A where

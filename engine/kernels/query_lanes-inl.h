@@ -233,7 +233,7 @@ struct StoreToRows {
 // element: a division of 16 lanes takes as long as 16 products. It costs a rounding more. In double, as finish_weights
 // (run/pool.h) does: weights have the same bits whichever of the two they get their sum from.
 template <class D>
-HWY_INLINE void LaneFactors(D d, const LeaveLanesArgs& args, size_t lane, float* HWY_RESTRICT factors) {
+HWY_INLINE void LaneFactors(D d, const StoreLanesArgs& args, size_t lane, float* HWY_RESTRICT factors) {
   if (!args.divide) return hn::Store(hn::Set(d, 1.0f), d, factors);
   const hn::ScalableTag<double> dd;
   const hn::Rebind<float, decltype(dd)> half;
@@ -245,25 +245,25 @@ HWY_INLINE void LaneFactors(D d, const LeaveLanesArgs& args, size_t lane, float*
   }
 }
 
-// Calls leave(lane, count, rows, factors) for each vector of lanes: where the results of its `count` queries go, and
+// Calls store(lane, count, rows, factors) for each vector of lanes: where the results of its `count` queries go, and
 // what they are multiplied by.
-template <class D, class Leave>
-HWY_INLINE void ForVectorsOfLanes(D d, const LeaveLanesArgs& args, const Leave& leave) {
+template <class D, class Store>
+HWY_INLINE void ForVectorsOfLanes(D d, const StoreLanesArgs& args, const Store& store) {
   const std::size_t lanes = hn::Lanes(d);
-  constexpr std::size_t kMostLanes = hn::MaxLanes(D());
-  HWY_ALIGN float factors[kMostLanes];
-  float* rows[kMostLanes];
+  constexpr std::size_t kMaxLanes = hn::MaxLanes(D());
+  HWY_ALIGN float factors[kMaxLanes];
+  float* rows[kMaxLanes];
   const std::size_t used = args.num_heads * args.num_queries;
   for (std::size_t lane = 0; lane < used; lane += lanes) {
     const std::size_t count = std::min(lanes, used - lane);
     RowsOfLanes(args.output, args.head_stride, args.row_stride, args.num_queries, lane, count, rows);
     LaneFactors(d, args, lane, factors);
-    leave(lane, count, rows, factors);
+    store(lane, count, rows, factors);
   }
 }
 
 template <class D>
-void LeaveLanes(D d, const LeaveLanesArgs& args) {
+void StoreLanes(D d, const StoreLanesArgs& args) {
   using V = hn::Vec<D>;
   const std::size_t lanes = hn::Lanes(d), row_size = LaneRowSize(d, args.size);
   ForVectorsOfLanes(d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {
@@ -282,7 +282,7 @@ template <class D>
 void LanesStep(D d, const LanesArgs& args) {
   if (args.num_keys == 0) {
     if (args.first) BeginLanes(d, args);
-    if (args.leave != nullptr) LeaveLanes(d, *args.leave);
+    if (args.store != nullptr) StoreLanes(d, *args.store);
     return;
   }
   const std::size_t L = args.num_lanes;
@@ -302,12 +302,12 @@ void LanesStep(D d, const LanesArgs& args) {
                    .two_lines = args.two_lines});
   for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneSoftmax(d, args, lane);
   // Rows of one head lie evenly spaced: results go there at once.
-  const bool at_once = args.leave != nullptr && args.leave->num_heads == 1;
+  const bool at_once = args.store != nullptr && args.store->num_heads == 1;
   if (at_once) {
-    for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneFactors(d, *args.leave, lane, args.factors + lane);
+    for (std::size_t lane = 0; lane < L; lane += hn::Lanes(d)) LaneFactors(d, *args.store, lane, args.factors + lane);
   }
   const LaneResults results =
-      at_once ? LaneResults{args.factors, args.leave->output, args.leave->row_stride} : LaneResults{};
+      at_once ? LaneResults{args.factors, args.store->output, args.store->row_stride} : LaneResults{};
   MultiplyValues(d, {.a = args.scores,
                      .a_stride = static_cast<std::ptrdiff_t>(L),
                      .num_rows = args.num_used,
@@ -324,12 +324,12 @@ void LanesStep(D d, const LanesArgs& args) {
                      .fetches = args.ahead_of_values,
                      .keep_values = args.keep_values,
                      .results = at_once ? &results : nullptr});
-  if (args.leave != nullptr && !at_once) LeaveLanes(d, *args.leave);
+  if (args.store != nullptr && !at_once) StoreLanes(d, *args.store);
 }
 
 // The way of weights: p lies key by key, lane by lane.
 template <class D>
-void LeaveLaneWeights(D d, const LeaveLanesArgs& args) {
+void StoreLaneWeights(D d, const StoreLanesArgs& args) {
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t L = hwy::RoundUpTo(args.num_heads * args.num_queries, lanes);
   ForVectorsOfLanes(d, args, [&](std::size_t lane, std::size_t count, float* const* rows, float* factors) HWY_ATTR {

@@ -17,10 +17,10 @@ namespace {
 
 void Pack(const PackLanesArgs& args) { PackLanes(hn::ScalableTag<float>(), args); }
 void Step(const LanesArgs& args) { LanesStep(hn::ScalableTag<float>(), args); }
-void LeaveWeights(const LeaveLanesArgs& args) { LeaveLaneWeights(hn::ScalableTag<float>(), args); }
+void StoreWeights(const StoreLanesArgs& args) { StoreLaneWeights(hn::ScalableTag<float>(), args); }
 
 QueryLanesKernels Kernels() {
-  return {hn::Lanes(hn::ScalableTag<float>()), kLanesPrefetch, kVectorsPerPanel > 2, &Pack, &Step, &LeaveWeights};
+  return {hn::Lanes(hn::ScalableTag<float>()), kLanesPrefetch, kVectorsPerPanel > 2, &Pack, &Step, &StoreWeights};
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ struct PackLanesArgs {
   float* packed;            // aligned; packed[k * L + lane] = scale * query[k], padding lanes 0
 };
 
-struct LeaveLanesArgs {
-  const float* from;      // of a step: its accumulators; leave_weights: p, of `size` keys
+struct StoreLanesArgs {
+  const float* from;      // of a step: its accumulators; store_weights: p, of `size` keys
   const float* lane_sum;  // with lane_lost: l, as of LanesArgs
   const float* lane_lost;
   std::size_t num_heads;
@@ -76,7 +76,7 @@ struct LanesArgs {             // one step over some keys
   // they are far (Cpu::least_far_bytes) and nothing is prefetched. No result changes.
   bool keep_values = true;
   // The last step: the results go where they belong, of one head at once, so that accumulators hold anything then.
-  const LeaveLanesArgs* leave = nullptr;
+  const StoreLanesArgs* store = nullptr;
   float* factors = nullptr;  // for that: aligned scratch, a number per lane
 };
 
@@ -86,7 +86,7 @@ struct QueryLanesKernels {
   bool has_32_registers;  // else a term is half as many sums, and prefetching twice its part
   void (*pack)(const PackLanesArgs&);
   void (*step)(const LanesArgs&);
-  void (*leave_weights)(const LeaveLanesArgs&);
+  void (*store_weights)(const StoreLanesArgs&);
 };
 
 QueryLanesKernels query_lanes_kernels(std::int64_t target);

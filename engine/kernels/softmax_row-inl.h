@@ -30,7 +30,7 @@ namespace simd = attend::HWY_NAMESPACE;
 // multiplications of o by c, and most horizontal maxima: one comparison of lanes tells that nothing has risen so far.
 static constexpr float kMaxRise = 12.0f;
 // The largest exponent there is: where floats are 16 apart, m + kMaxRise is m + 16, and m does not rise to that.
-static constexpr float kMostExponent = 16.0f;
+static constexpr float kMaxExponent = 16.0f;
 
 // max_j s_j by lanes, -inf where a lane has no score; HorizontalMax of it is the maximum. NaN scores may be dropped or
 // win, as the target's Max does: the exponentials bring them back.
@@ -71,7 +71,7 @@ enum class Exponents {
 struct RowExponent {
   Exponents kind = Exponents::kDirect;
   float scale = 1.0f, offset = 0.0f, lowest = 0.0f;
-  float subtract = 0.0f;  // kClamped: p_j = 2^min(scale (s_j - subtract) + offset, kMostExponent)
+  float subtract = 0.0f;  // kClamped: p_j = 2^min(scale (s_j - subtract) + offset, kMaxExponent)
 };
 
 HWY_INLINE RowExponent ExponentOfRow(float scale, float inverse_scale, float m) {
@@ -95,7 +95,7 @@ HWY_INLINE V Exponential(D d, V s, const RowExponent& row) {
     return simd::Exp2Scaled(d, s, hn::Set(d, row.scale), hn::Set(d, row.offset), hn::Set(d, row.lowest));
   } else {
     s = hn::MulAdd(hn::Sub(s, hn::Set(d, row.subtract)), hn::Set(d, row.scale), hn::Set(d, row.offset));
-    return simd::Exp2(d, simd::MinKeepNaN(d, s, hn::Set(d, kMostExponent)));
+    return simd::Exp2(d, simd::MinKeepNaN(d, s, hn::Set(d, kMaxExponent)));
   }
 }
 

@@ -83,12 +83,12 @@ float PairPanels(D d, const PairPanelsArgs& args) {
       for (size_t n = 0; n < width; ++n) sum += squares[n];
       mean_square = sum / (count * static_cast<float>(width));
       // Comparisons fail for NaN.
-      if (!(mean_square >= kLeastMeanSquare && mean_square <= kMostMeanSquare)) return 0;
+      if (!(mean_square >= kMinMeanSquare && mean_square <= kMaxMeanSquare)) return 0;
     }
-    const float least = mean_square * count / kMostNormRatio, most = mean_square * count * kMostNormRatio;
+    const float least = mean_square * count / kMaxNormRatio, most = mean_square * count * kMaxNormRatio;
     size_t fit = 0;
     while (fit < width && squares[fit] >= least && squares[fit] <= most &&
-           sizes[fit] * sizes[fit] >= kLeastSpread * count * squares[fit]) {
+           sizes[fit] * sizes[fit] >= kMinSpread * count * squares[fit]) {
       ++fit;
     }
     args.fit_keys[panel] = static_cast<std::int32_t>(fit);
@@ -137,7 +137,7 @@ template <size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_RESTRICT a, std::ptrdiff_t a_stride,
                                  const PairedRow* HWY_RESTRICT paired, float* HWY_RESTRICT c, std::ptrdiff_t c_stride,
                                  float* HWY_RESTRICT max_lanes) {
-  static_assert(kRows <= 8 && kVectors <= kMostPairedVectors);
+  static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d), size = keys.size;
   const bool first_max = keys.first_max;
@@ -217,7 +217,7 @@ HWY_INLINE void MultiplyPanelByPairs(D d, const TilePairsArgs& args, size_t pane
                                      const std::int32_t* lens) {
   const TileProductArgs& product = args.product;
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
-  for (size_t n = 0; n < width; n += kMostPairedVectors * lanes) {
+  for (size_t n = 0; n < width; n += kMaxPairedVectors * lanes) {
     const size_t column = panel * width + n;
     const PairedKeys keys{.keys = product.b + panel * product.b_panel_stride + n,
                           .pair_sums = args.pair_sums + column,

@@ -16,7 +16,7 @@
 namespace attend::kernels {
 
 // One block of the tile product; fewer than 12 terms are mostly what stands alone.
-inline constexpr std::size_t kLeastTilePairsSize = 12, kMostTilePairsSize = kInnerBlock;
+inline constexpr std::size_t kMinTilePairsSize = 12, kMaxTilePairsSize = kInnerBlock;
 
 struct PairPanelsArgs {
   const float* panels;       // of all keys of a head, from the first on (pack.h), padded by zeros; aligned to a vector
@@ -40,7 +40,7 @@ struct PairRowsArgs {
 };
 
 struct TilePairsArgs {
-  // Of the plain product, inner at most kMostTilePairsSize; accumulate and inner_lens are not for pairs.
+  // Of the plain product, inner at most kMaxTilePairsSize; accumulate and inner_lens are not for pairs.
   TileProductArgs product;
   // Of these rows and panels, as above.
   const float* copies;

@@ -66,7 +66,7 @@ template <class D, class Column>
 HWY_INLINE bool FitColumns(D d, const Column& column, size_t stride, size_t terms, std::int32_t* HWY_RESTRICT fit) {
   const hn::RebindToSigned<D> di;
   const size_t N = hn::Lanes(d);
-  const auto most_fit = hn::BitCast(di, hn::Set(d, kMostWithParts));
+  const auto most_fit = hn::BitCast(di, hn::Set(d, kMaxWithParts));
   bool all = true;
   for (size_t i = 0; i < kPartsColumns; i += N) {
     const float* HWY_RESTRICT from = column(i);
@@ -123,7 +123,7 @@ HWY_INLINE bool ValueParts(const ValuePartsArgs& args) {
   const hn::RebindToSigned<PartsTag> di;
   const size_t width = PanelWidth(hn::ScalableTag<float>()), N = hn::Lanes(d);
   // Whether all rows hold a number that is large enough, and no number is too large.
-  const auto least_fit = hn::BitCast(di, hn::Set(d, kLeastWithParts));
+  const auto least_fit = hn::BitCast(di, hn::Set(d, kMinWithParts));
   auto largest = hn::Zero(di);
   bool all = true;
   for (size_t j = 0; j < args.num_values; ++j) {
@@ -140,7 +140,7 @@ HWY_INLINE bool ValueParts(const ValuePartsArgs& args) {
     largest = hn::Max(largest, most);
     all = all && !hn::AllTrue(di, hn::Lt(most, least_fit));
   }
-  all = all && hn::AllFalse(di, hn::Gt(largest, hn::BitCast(di, hn::Set(d, kMostWithParts))));
+  all = all && hn::AllFalse(di, hn::Gt(largest, hn::BitCast(di, hn::Set(d, kMaxWithParts))));
   if (!all) all = FitValues(args, width);
   for (size_t n = 0; n < args.size; n += kPartsColumns) {
     const PanelColumns column{args.values, args.panel_stride, width, args.size, n};

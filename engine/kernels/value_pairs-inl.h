@@ -134,15 +134,15 @@ float PairValues(D d, const PairValuesArgs& args) {
       }
       mean_square = sum / (count * static_cast<float>(args.size));
       // Comparisons fail for NaN.
-      if (!(mean_square >= kLeastMeanSquare && mean_square <= kMostMeanSquare)) return 0;
+      if (!(mean_square >= kMinMeanSquare && mean_square <= kMaxMeanSquare)) return 0;
     }
-    const float least = mean_square * count / kMostNormRatio, most = mean_square * count * kMostNormRatio;
+    const float least = mean_square * count / kMaxNormRatio, most = mean_square * count * kMaxNormRatio;
     for (size_t panel = 0; panel < panels; ++panel) {
       sum_panel(panel);
       bool is_fit = true;
       for (size_t column = 0; column < columns_of(panel); ++column) {
         const float square = squares[column], size = sizes[column];
-        is_fit &= square >= least && square <= most && size * size >= kLeastSpread * count * square;
+        is_fit &= square >= least && square <= most && size * size >= kMinSpread * count * square;
       }
       fit[panel] = is_fit ? 1 : 0;
     }
@@ -158,8 +158,8 @@ void PairPowers(D d, const PairPowersArgs& args) {
   const Pairing pairing = PairingOf(d, n);
   const auto paired = hn::FirstN(d, pairing.last);
   const float count = static_cast<float>(n);
-  const float least = args.mean_square * count * kLeastPowerRatio, most = args.mean_square * count * kMostPowerRatio;
-  const float least_spread = kLeastPowerSpread * count;
+  const float least = args.mean_square * count * kMinPowerRatio, most = args.mean_square * count * kMaxPowerRatio;
+  const float least_spread = kMinPowerSpread * count;
   HWY_ALIGN float squares[4], sizes[4], minus_pair_sums[4], fits[4];
   for (size_t first = 0; first < args.num_rows; first += 4) {
     const size_t rows = std::min<size_t>(4, args.num_rows - first);
@@ -235,7 +235,7 @@ struct PooledValues {
 
 // Rows that go the same way stand anywhere in a tile: at most so many are sorted at a time.
 using RowNumber = std::uint8_t;
-static constexpr size_t kMostSortedRows = 64;
+static constexpr size_t kMaxSortedRows = 64;
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePooledRow(D d, const PooledValues& values, size_t row, V c0, V c1) {
@@ -248,7 +248,7 @@ HWY_INLINE void StorePooledRow(D d, const PooledValues& values, size_t row, V c0
 // kRows rows of powers times kVectors vectors of values, over the whole block.
 template <bool kPairs, size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumber* HWY_RESTRICT rows, size_t inner) {
-  static_assert(kRows <= 8 && kVectors <= kMostPairedVectors);
+  static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   const std::ptrdiff_t stride = values.stride;
@@ -377,7 +377,7 @@ HWY_INLINE void PoolRows(D d, const ValuePairsArgs& args, size_t panel, size_t f
                          size_t count, const std::int32_t* inner_lens) {
   const TileProductArgs& product = args.product;
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
-  for (size_t n = 0; n < width && panel * width + n < product.num_columns; n += kMostPairedVectors * lanes) {
+  for (size_t n = 0; n < width && panel * width + n < product.num_columns; n += kMaxPairedVectors * lanes) {
     const size_t column = panel * width + n;
     const PooledValues values{.values = product.b + panel * product.b_panel_stride + n,
                               .stride = product.b_row_stride,
@@ -410,9 +410,9 @@ void PoolTileByPairs(D d, const ValuePairsArgs& args) {
   const size_t width = PanelWidth(d);
   if (product.num_rows == 0) return;
   const std::int32_t* inner_lens = ThatLimit(product.inner_lens, product.num_rows, product.inner);
-  for (size_t first = 0; first < product.num_rows; first += kMostSortedRows) {
-    const size_t end = std::min(product.num_rows, first + kMostSortedRows);
-    RowNumber by_pairs[kMostSortedRows], plain[kMostSortedRows];
+  for (size_t first = 0; first < product.num_rows; first += kMaxSortedRows) {
+    const size_t end = std::min(product.num_rows, first + kMaxSortedRows);
+    RowNumber by_pairs[kMaxSortedRows], plain[kMaxSortedRows];
     size_t num_by_pairs = 0, num_plain = 0;
     for (size_t row = first; row < end; ++row) {
       const RowNumber number = static_cast<RowNumber>(row - first);

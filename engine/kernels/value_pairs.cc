@@ -36,9 +36,9 @@ namespace attend::kernels {
 ValuePairsKernels value_pairs_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
 
 float power_exponent(float mean_square) {
-  constexpr float kMost = 8;  // well below kMaxRise of softmax_row-inl.h, beyond which m moves
+  constexpr float kMax = 8;  // well below kMaxRise of softmax_row-inl.h, beyond which m moves
   if (mean_square == 0) return std::numeric_limits<float>::quiet_NaN();
-  return std::clamp(std::round(0.5f * std::log2(mean_square)) + 3, -kMost, kMost);
+  return std::clamp(std::round(0.5f * std::log2(mean_square)) + 3, -kMax, kMax);
 }
 }  // namespace attend::kernels
 #endif

@@ -29,7 +29,7 @@ namespace attend::kernels {
 
 // Of a row of powers: the least spread (pairs.h), which in 128 one key with all the weight has not, but two alike have,
 // and its mean square over that of the values.
-inline constexpr float kLeastPowerSpread = 0.01f, kLeastPowerRatio = 1.0f / 256, kMostPowerRatio = 256;
+inline constexpr float kMinPowerSpread = 0.01f, kMinPowerRatio = 1.0f / 256, kMaxPowerRatio = 256;
 
 struct PairValuesArgs {
   const float* values;        // as the tile product reads B, from the head's first block on or a later one's first key

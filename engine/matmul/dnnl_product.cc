@@ -25,7 +25,7 @@ constexpr auto kF32 = memory::data_type::f32;
 // gemm for AVX2 does so from 512 rows of 768 on.) 256, 64 and 16 are 4 modulo 6, the one remainder besides 0 for which
 // the 6-row kernels of that gemm treat all rows alike at every size. One row alone is for where no other count will do:
 // that gemm sums its last columns in another order, which shows in one row of a thousand for some weights.
-constexpr std::array<std::size_t, 7> kRowCounts = {DnnlProduct::kRowBlock, 48, 16, 4, 128, DnnlProduct::kMostRows, 1};
+constexpr std::array<std::size_t, 7> kRowCounts = {DnnlProduct::kRowBlock, 48, 16, 4, 128, DnnlProduct::kMaxRows, 1};
 // Weights above this, which 2 MiB of L2 do not hold beside the rows, get those above a block too. Layers have our own
 // kernel for them, so this is for those who are held to oneDNN (linear/*/oneDNN): calls of 256 rows against 64 give 768
 // x 768 +6 %, 512 x 1024 +4 %, 640 x 640 +1 %, 512 x 512 -1 %.
@@ -72,7 +72,7 @@ struct CallSlot {
 };
 
 // Calls that planning makes slots for, at most: some 10 KB each.
-constexpr int kMostPrepared = 256;
+constexpr int kMaxPrepared = 256;
 
 // A primitive for one row count.
 struct RowsPrimitive {
@@ -310,7 +310,7 @@ std::size_t DnnlProduct::scratch_bytes(std::size_t /*most_rows*/) const noexcept
 
 void DnnlProduct::prepare_for(int num_calls) const {
   // Those that are free now, filled up to the number asked for; calls of other plans in flight come back on top of it.
-  const int wanted = std::min(num_calls, kMostPrepared);
+  const int wanted = std::min(num_calls, kMaxPrepared);
   try {
     while (impl_->num_free.load(std::memory_order_relaxed) < wanted) impl_->add_slot(false);
   } catch (const dnnl::error& error) {

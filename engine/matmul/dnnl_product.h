@@ -29,7 +29,7 @@ class DnnlProduct final : public Product {
   // dense results, and the copy eats the gain); W_q, W_k and W_v side by side as one product (1 to 4 % slower than
   // three); the three of one block of rows in turn (within 1 % of map by map); inner_product instead of matmul (150 at
   // any number of rows); weights in huge pages (less than 1 %).
-  static constexpr std::size_t kMostRows = 256;
+  static constexpr std::size_t kMaxRows = 256;
 
   // W (out, in), any strides; bias (out) or not given. Both are copied. name: for messages.
   // Errors: Error when oneDNN has no optimised implementation (its reference one is refused).

@@ -27,7 +27,7 @@ enum class Products { kBySize, kOneDnn, kLinearRows, kLinearPairs, kLinearParts 
 class Linear {
  public:
   // Rows of a call: as many as there are, up to this. More gain nothing, and fewer blocks are harder to share.
-  static constexpr std::size_t kMostRows = 256;
+  static constexpr std::size_t kMaxRows = 256;
   // Where results are to be used while they are in cache.
   static constexpr std::size_t kRowBlock = 64;
   // Where there is to be little scratch, and parts would take much; at most 2 kRowBlock.
@@ -54,7 +54,7 @@ class Linear {
     return product_->goes_by_parts(kernels);
   }
   // Bytes of scratch that multiplies of up to most_rows rows need, aligned to 64.
-  std::size_t scratch_bytes(std::size_t most_rows = kMostRows) const noexcept {
+  std::size_t scratch_bytes(std::size_t most_rows = kMaxRows) const noexcept {
     return product_->scratch_bytes(most_rows);
   }
 

@@ -19,10 +19,10 @@ Memory<float> zeros(std::size_t count) {
 
 // Fewer terms than these have little to gain from pairs; of more, so few rows are copied at a time that weights would
 // be read from memory again and again.
-constexpr std::size_t kLeastPairedTerms = 64, kMostPairedTerms = 2048;
+constexpr std::size_t kMinPairedTerms = 64, kMaxPairedTerms = 2048;
 
 // Of fewer terms, what is left out of products is more than n 2^-24 sum |w x| allows.
-constexpr std::int64_t kLeastPartsTerms = 32;
+constexpr std::int64_t kMinPartsTerms = 32;
 
 struct RowSums {
   double squares = 0, sizes = 0;
@@ -41,17 +41,17 @@ RowSums sums_of_row(TensorView<const float> W, std::int64_t o) {
 // The mean square of an element in a row between the least and the greatest norm of W; 0: W is not fit for pairs.
 double mean_square_for_pairs(TensorView<const float> W) {
   const auto in = static_cast<double>(W.size(1));
-  if (in < kLeastPairedTerms || in > kMostPairedTerms) return 0;
+  if (in < kMinPairedTerms || in > kMaxPairedTerms) return 0;
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (std::int64_t o = 0; o < W.size(0); ++o) {
     const auto [squares, sizes] = sums_of_row(W, o);
-    if (!std::isfinite(squares) || sizes * sizes < kernels::kLeastSpread * in * squares) return 0;
+    if (!std::isfinite(squares) || sizes * sizes < kernels::kMinSpread * in * squares) return 0;
     least = std::min(least, squares);
     most = std::max(most, squares);
   }
   const double mean_square = std::sqrt(least * most) / in;
-  const bool alike = most <= double{kernels::kMostNormRatio} * kernels::kMostNormRatio * least;
-  return alike && mean_square >= kernels::kLeastMeanSquare && mean_square <= kernels::kMostMeanSquare ? mean_square : 0;
+  const bool alike = most <= double{kernels::kMaxNormRatio} * kernels::kMaxNormRatio * least;
+  return alike && mean_square >= kernels::kMinMeanSquare && mean_square <= kernels::kMaxMeanSquare ? mean_square : 0;
 }
 
 }  // namespace
@@ -59,15 +59,15 @@ double mean_square_for_pairs(TensorView<const float> W) {
 bool PackedRows::are_fit_for_pairs(TensorView<const float> W) { return mean_square_for_pairs(W) > 0; }
 
 bool PackedRows::are_fit_for_parts(TensorView<const float> W) {
-  if (W.size(1) < kLeastPartsTerms) return false;
+  if (W.size(1) < kMinPartsTerms) return false;
   for (std::int64_t o = 0; o < W.size(0); ++o) {
     float most = 0;
     for (std::int64_t k = 0; k < W.size(1); ++k) {
       const float size = std::abs(*W.at(o, k));
-      if (!(size <= kernels::kMostWeightWithParts)) return false;  // NaN, too
+      if (!(size <= kernels::kMaxWeightWithParts)) return false;  // NaN, too
       most = std::max(most, size);
     }
-    if (most != 0.0f && most < kernels::kLeastLinearPart) return false;
+    if (most != 0.0f && most < kernels::kMinLinearPart) return false;
   }
   return true;
 }

@@ -23,12 +23,12 @@ class PackedRows final : public Product {
   PackedRows(TensorView<const float> W, TensorView<const float> bias, const char* name, When pairs, When parts);
 
   // Whether sums of pairs keep their accuracy with these weights: all rows of W are finite, of similar norms, since x
-  // has one scale for all, and hold them in many elements (kernels::kLeastSpread); and terms are neither few nor too
+  // has one scale for all, and hold them in many elements (kernels::kMinSpread); and terms are neither few nor too
   // many.
   static bool are_fit_for_pairs(TensorView<const float> W);
 
   // Whether sums of parts keep their accuracy with these weights: rows are neither huge nor tiny, as
-  // kernels::kLeastLinearPart says, and terms are not few.
+  // kernels::kMinLinearPart says, and terms are not few.
   static bool are_fit_for_parts(TensorView<const float> W);
   // Whether this CPU multiplies tiles, by the best instruction set of this build.
   static bool has_tiles();

@@ -18,7 +18,7 @@ namespace {
 
 // The most rows that are offered to a path, preferred or not: at least as many as the rules below prefer, 14 rows and
 // 16 vectors, so that --tune may find another crossing on another machine.
-constexpr double kMostDecodeRows = 16, kMostLanesRows = 64, kMostVectors = 16;
+constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
 // Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed.
 // Against more keys wide ones must be full (kFull), unless values are padded by a fifth or more (kPadding: sizes 32, 80
 // and 96, where panels have 64 columns) or keys are far. With one lane to a vector lanes win only from afar.
@@ -216,9 +216,9 @@ bool dot_path_fits(const PlanImpl& plan, Pooling pooling) {
   const bool is_product = plan.layer->score == Score::kDot;
   switch (pooling) {
     case Pooling::kDecode:
-      return is_product && rows <= kMostDecodeRows;
+      return is_product && rows <= kMaxDecodeRows;
     case Pooling::kLanes:
-      return is_product && rows <= std::max(kMostLanesRows, kMostVectors * lanes_of(plan));
+      return is_product && rows <= std::max(kMaxLanesRows, kMaxVectors * lanes_of(plan));
     case Pooling::kFused:
     case Pooling::kMaterialised:
       break;

@@ -14,7 +14,7 @@ namespace {
 
 // Floats of a tensor: a pebibyte of them is more than any machine has, and far enough below 2^63 for the rest of
 // planning to multiply sizes by bytes, panels and tiles as it likes.
-constexpr std::int64_t kMostFloats = std::int64_t{1} << 48;
+constexpr std::int64_t kMaxFloats = std::int64_t{1} << 48;
 
 void check_at_least(std::int64_t value, std::int64_t least, const char* name) {
   if (value < least) fail(name, " is ", value, ", expected at least ", least);
@@ -74,7 +74,7 @@ struct NamedSize {
 void check_fits(const char* what, std::initializer_list<NamedSize> sizes) {
   std::int64_t floats = 1;
   for (const NamedSize& each : sizes) {
-    const std::int64_t most = kMostFloats / floats;
+    const std::int64_t most = kMaxFloats / floats;
     if (each.size > most) {
       fail(each.name, " is ", each.size, ", expected at most ", most, ": ", what, " would not fit in memory");
     }

@@ -163,7 +163,7 @@ void lay_out_projecting(PlanImpl& plan, Carver& worker) {
   for (const matmul::Linear* map : {plan.query_map, plan.key_map, plan.value_map, plan.output_map}) {
     if (map == nullptr) continue;
     most_out = std::max(most_out, map->out_size());
-    const std::size_t most_rows = plan.window_keys > 0 ? map->few_rows() : matmul::Linear::kMostRows;
+    const std::size_t most_rows = plan.window_keys > 0 ? map->few_rows() : matmul::Linear::kMaxRows;
     most_scratch = std::max(most_scratch, map->scratch_bytes(most_rows));
     if (plan.window_keys > 0 && map->goes_by_parts(plan.linear_rows(map))) row_block = std::max(row_block, most_rows);
   }

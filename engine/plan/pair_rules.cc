@@ -7,7 +7,7 @@ namespace {
 
 // From which on pairs win: query rows that share a key-value head, size of a head's keys or values, and terms: that
 // size times the keys.
-struct Least {
+struct Threshold {
   double rows, size, terms;
   bool holds(double its_rows, double its_size, double keys) const {
     return its_rows >= rows && its_size >= size && its_size * keys >= terms;
@@ -21,7 +21,7 @@ struct Least {
 //     size 32:   64 queries of 128 keys 0.99, of 512 1.04    512 queries of 128 keys 1.01, of 512 1.07
 //     size 64:   64 queries of  64 keys 0.98, of 128 1.02, of 512 1.08    16 of 512 1.00, 32 1.04
 //     size 128:  64 queries of  64 keys 1.01, of 128 1.04, of 512 1.09    512 of 512 1.12
-constexpr Least kScores{.rows = 48, .size = 32, .terms = 8192};
+constexpr Threshold kScores{.rows = 48, .size = 32, .terms = 8192};
 
 // The same of pooling, whose looks are some 6 ns a row of a block of 128 keys and 3 ns a row of 64 values. Plain tiles'
 // time by that of pairs, where scores go as above:
@@ -31,7 +31,8 @@ constexpr Least kScores{.rows = 48, .size = 32, .terms = 8192};
 //     size 128:  32 queries of 512 keys 1.00    48 of 64 0.99, of 128 1.04, of 512 1.06    128 of 48 1.03, of 128 1.08
 //     size 32:   64 queries of 128 keys 0.97, of 2048 1.01    128 of 128 1.00, of 512 1.03    512 of 512 1.04
 //     size 48:   64 queries of 256 keys 1.00    128 of 512 1.04
-constexpr Least kPooling{.rows = 48, .size = 64, .terms = 6144}, kNarrowPooling{.rows = 128, .size = 32, .terms = 8192};
+constexpr Threshold kPooling{.rows = 48, .size = 64, .terms = 6144},
+    kNarrowPooling{.rows = 128, .size = 32, .terms = 8192};
 
 // EPYC (Zen 5), where a tile's scores of size 64 go 1.2 and its pooling 1.1 times as fast by pairs as plainly, looks
 // not counted (tile_pairs/*, value_pairs/*, tile_product/*). Plain tiles' time by that of scores by pairs, AVX3, 4
@@ -44,8 +45,8 @@ constexpr Least kPooling{.rows = 48, .size = 64, .terms = 6144}, kNarrowPooling{
 //
 // and then of pooling: dot/b1_h12_m512_n512_d64 1.02, b8_h12_m512_n512_d64_lens, whose lengths are 26 to 511, 0.98,
 // b1_h32_kv8_m2048_n2048_d128_causal 1.02; up to 256 keys 0.9 to 1.0.
-constexpr Least kScoresOnZen5{.rows = 96, .size = 64, .terms = 24576};
-constexpr Least kPoolingOnZen5{.rows = 256, .size = 64, .terms = 65536};
+constexpr Threshold kScoresOnZen5{.rows = 96, .size = 64, .terms = 24576};
+constexpr Threshold kPoolingOnZen5{.rows = 256, .size = 64, .terms = 65536};
 
 // Additive scores take most of the time, and those of many hidden units leave few keys most of the weight, of numbers
 // without training at least: rows that are not fit. Value columns per hidden unit, EPYC (Zen 4), 256 queries of 512 or
@@ -56,8 +57,8 @@ constexpr double kAdditiveRows = 128, kValuesPerHidden = 2;
 
 bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   const double size = to_double(plan.score_size), keys = to_double(plan.shape.num_keys);
-  const bool fits = plan.layer->score == Score::kDot && size >= double{kernels::kLeastTilePairsSize} &&
-                    size <= double{kernels::kMostTilePairsSize} &&
+  const bool fits = plan.layer->score == Score::kDot && size >= double{kernels::kMinTilePairsSize} &&
+                    size <= double{kernels::kMaxTilePairsSize} &&
                     keys >= static_cast<double>(plan.kernels->pack.panel_width);
   if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;

@@ -19,18 +19,18 @@ namespace {
 // Queries in lanes stay with plain products: a kernel that took keys and values apart where they lie, beside the tiles'
 // products, and used them once was 1.2 to 1.4 times as slow (dot/b64_h8_m32_n32_d64 2.0 ms for 1.6, b4_h8_m16_n1024_d64
 // 2.3 for 1.7, when lanes did not read in order yet).
-constexpr double kLeastQueries = 24, kLeastSharedRows = 64, kLeastKeys = 64, kLeastSize = 32;
-constexpr double kLeastTerms = 512 * 1024;
+constexpr double kMinQueries = 24, kMinSharedRows = 64, kMinKeys = 64, kMinSize = 32;
+constexpr double kMinTerms = 512 * 1024;
 // Where whole rows of scores are kept, tiles and vectors take turns: dot/materialised, as above with
 // --attention-weights: 128 queries of 128 keys of size 64 1.02, of 512 1.07, 512 of 512 1.16, 1024 of 1024 1.15. Up to
 // as many keys as leave a step of rows in kMaterialisedBytes.
-constexpr double kLeastTermsOfWholeRows = 2 * 1024 * 1024;
-constexpr double kMostKeysOfWholeRows = kMaterialisedBytes / sizeof(float) / kernels::kPartsRowsPerStep;
+constexpr double kMinTermsOfWholeRows = 2 * 1024 * 1024;
+constexpr double kMaxKeysOfWholeRows = kMaterialisedBytes / sizeof(float) / kernels::kPartsRowsPerStep;
 
 // Rows of a projection: weights' parts are 6 bytes where floats are 4, which a few rows wait for. linear/r*_i768_o768,
 // Intel Xeon with AMX, plain time by that of parts: 1 row 0.4, 4 rows 0.4, 16 rows 0.9, 48 rows 1.7; crossing at some
 // 18 rows, of 256 x 256 weights at 8.
-constexpr double kLeastMappedRows = 24;
+constexpr double kMinMappedRows = 24;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ kernels::LinearRowsKernels PlanImpl::linear_rows(const matmul::Linear* map) cons
   const double rows = to_double(shape.batch) * to_double(of_keys ? shape.num_keys : shape.num_queries);
   kernels::LinearRowsKernels linear = kernels->linear_rows;
   linear.has_registers_for_pairs = linear.has_registers_for_pairs && options.pairs != Pairs::kNever;
-  linear.has_tiles = linear.has_tiles && options.parts != Parts::kNever && rows >= kLeastMappedRows;
+  linear.has_tiles = linear.has_tiles && options.parts != Parts::kNever && rows >= kMinMappedRows;
   return linear;
 }
 
@@ -53,10 +53,10 @@ bool tiles_go_by_parts(const PlanImpl& plan, bool has_tiles) {
   if (!has_tiles || plan.options.pairs == Pairs::kAlways) return false;
   const double queries = to_double(plan.shape.num_queries), rows = queries * to_double(plan.group_heads());
   const double keys = to_double(plan.shape.num_keys), size = to_double(plan.score_size);
-  if (queries < kLeastQueries || rows < kLeastSharedRows || keys < kLeastKeys) return false;
-  if (size < kLeastSize || to_double(plan.head_value_size) < kLeastSize) return false;
-  if (plan.pooling != Pooling::kMaterialised) return rows * keys * size >= kLeastTerms;
-  return rows * keys * size >= kLeastTermsOfWholeRows && keys <= kMostKeysOfWholeRows;
+  if (queries < kMinQueries || rows < kMinSharedRows || keys < kMinKeys) return false;
+  if (size < kMinSize || to_double(plan.head_value_size) < kMinSize) return false;
+  if (plan.pooling != Pooling::kMaterialised) return rows * keys * size >= kMinTerms;
+  return rows * keys * size >= kMinTermsOfWholeRows && keys <= kMaxKeysOfWholeRows;
 }
 
 void choose_parts(PlanImpl& plan) {

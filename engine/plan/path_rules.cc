@@ -49,7 +49,7 @@ std::vector<Candidate> candidates(const PlanImpl& plan) {
     if (dot_path_fits(plan, each.pooling)) all.push_back(each);
   }
   Pooling preferred = preferred_dot_path(plan);
-  const bool rows_fit = kLeastMaterialisedRows * to_size(plan.shape.num_keys) * sizeof(float) <= kMaterialisedBytes;
+  const bool rows_fit = kMinMaterialisedRows * to_size(plan.shape.num_keys) * sizeof(float) <= kMaterialisedBytes;
   if (preferred == Pooling::kFused && plan.options.attention_weights && rows_fit) preferred = Pooling::kMaterialised;
   std::stable_partition(all.begin(), all.end(), [&](const Candidate& each) { return each.pooling == preferred; });
   return all;

@@ -167,8 +167,8 @@ struct PlanImpl {
     const auto number = [](std::int64_t n) { return static_cast<double>(n); };
     const double rows = number(num_heads) * number(num_queries) + number(num_kv_heads) * number(num_keys);
     const double bytes = sizeof(float) * number(batch) * rows * number(score_size + head_value_size);
-    constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max() / 2;
-    return bytes < static_cast<double>(kMost) ? static_cast<std::size_t>(bytes) : kMost;
+    constexpr std::size_t kMax = std::numeric_limits<std::size_t>::max() / 2;
+    return bytes < static_cast<double>(kMax) ? static_cast<std::size_t>(bytes) : kMax;
   }
   // Which tiles a path has, that others may be asked for: where queries are lanes or rows of one group, and where
   // whole rows of scores are kept, there are none.

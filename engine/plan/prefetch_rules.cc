@@ -7,7 +7,7 @@ namespace attend::detail {
 namespace {
 
 // Of Intel's servers with AMX, where the system does not say.
-constexpr std::size_t kLeastL2 = std::size_t{2} << 20;
+constexpr std::size_t kMinL2 = std::size_t{2} << 20;
 
 std::string mib_text(std::size_t bytes) {
   char text[32];
@@ -51,7 +51,7 @@ const char* text_of(kernels::PrefetchInto into) {
 // the first took longer. With 16 registers nothing is prefetched there, as above; others of Intel's are not measured.
 LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
   const bool in_order = cpu.has_tiles && kernels.has_32_registers;
-  return {.least_far_bytes = in_order ? std::max(cpu.l2_bytes, kLeastL2) : cpu.least_far_bytes(),
+  return {.least_far_bytes = in_order ? std::max(cpu.l2_bytes, kMinL2) : cpu.least_far_bytes(),
           .prefetches = kernels.prefetches && (kernels.has_32_registers || cpu.is_amd),
           .two_lines = kernels.has_32_registers && cpu.is_amd,
           .in_order = in_order};

@@ -29,7 +29,7 @@ constexpr Field kFields[] = {
     {"pairs", false}, {"parts", false},  {"target", false},  {"threads", true}};
 
 // Times are told with all their digits. Included, so that what is rounded to it may be read back.
-constexpr double kMostMicroseconds = 1e15;
+constexpr double kMaxMicroseconds = 1e15;
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -91,7 +91,7 @@ std::string entry_fault(const ProfileEntry& entry) {
     return "tile_keys is " + std::to_string(entry.tile_keys) + fault;
   }
   // NaN is not at least 0.
-  if (entry.microseconds >= 0 && entry.microseconds <= kMostMicroseconds) return "";
+  if (entry.microseconds >= 0 && entry.microseconds <= kMaxMicroseconds) return "";
   char text[32];
   std::snprintf(text, sizeof text, "%g", entry.microseconds);
   return std::string("microseconds is ") + text + ", expected us=TIME, finite, not negative and at most 1e15";
@@ -208,14 +208,14 @@ const ProfileEntry* Profile::find(std::string_view problem) const noexcept {
 namespace detail {
 
 std::string tile_queries_fault(std::int64_t tile_queries) {
-  if (tile_queries >= 0 && tile_queries <= kMostTileQueries) return "";
-  return ", expected 1 to " + std::to_string(kMostTileQueries) + ", or 0 for the rules' choice";
+  if (tile_queries >= 0 && tile_queries <= kMaxTileQueries) return "";
+  return ", expected 1 to " + std::to_string(kMaxTileQueries) + ", or 0 for the rules' choice";
 }
 
 std::string tile_keys_fault(std::int64_t tile_keys) {
   const bool power = tile_keys > 0 && (tile_keys & (tile_keys - 1)) == 0;
-  if (tile_keys == 0 || (power && tile_keys >= kLeastTileKeys && tile_keys <= kMostTileKeys)) return "";
-  return ", expected a power of two from " + std::to_string(kLeastTileKeys) + " to " + std::to_string(kMostTileKeys) +
+  if (tile_keys == 0 || (power && tile_keys >= kMinTileKeys && tile_keys <= kMaxTileKeys)) return "";
+  return ", expected a power of two from " + std::to_string(kMinTileKeys) + " to " + std::to_string(kMaxTileKeys) +
          ", or 0 for the rules' choice";
 }
 

@@ -12,7 +12,7 @@ namespace attend::detail {
 
 // Tiles that may be asked for. Key tiles divide the chunks of keys that are pooled side by side (1024) and the keys of
 // a level of accumulators, and hold whole panels and whole blocks of the tile product (128).
-inline constexpr std::int64_t kMostTileQueries = 1024, kLeastTileKeys = 128, kMostTileKeys = 1024;
+inline constexpr std::int64_t kMaxTileQueries = 1024, kMinTileKeys = 128, kMaxTileKeys = 1024;
 
 // What is wrong with a tile, as a message says it after the name and the value; empty: nothing.
 std::string tile_queries_fault(std::int64_t tile_queries);

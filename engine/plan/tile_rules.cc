@@ -174,8 +174,8 @@ void choose_fused_tile(PlanImpl& plan) {
 // Rows of scores are kept whole, whatever part of their keys is scored at a time.
 void choose_materialised_tile(PlanImpl& plan) {
   const std::size_t rows =
-      kMaterialisedBytes / sizeof(float) / plan.key_capacity / kLeastMaterialisedRows * kLeastMaterialisedRows;
-  plan.tile_queries = packed_tile_queries(plan, std::clamp(rows, kLeastMaterialisedRows, most_tile_queries(plan)));
+      kMaterialisedBytes / sizeof(float) / plan.key_capacity / kMinMaterialisedRows * kMinMaterialisedRows;
+  plan.tile_queries = packed_tile_queries(plan, std::clamp(rows, kMinMaterialisedRows, most_tile_queries(plan)));
   if (is_additive(plan)) {
     plan.tile_keys = additive_span(plan);
   } else {
@@ -183,7 +183,7 @@ void choose_materialised_tile(PlanImpl& plan) {
   }
   plan.scores_stride = plan.key_capacity;
   explain_packed_tile(plan, "whole rows of scores, as many as fit " + std::to_string(kMaterialisedBytes / 1024) +
-                                " KiB, at least " + std::to_string(kLeastMaterialisedRows));
+                                " KiB, at least " + std::to_string(kMinMaterialisedRows));
 }
 
 // The keys that are packed at a time, and those of them that meet a group before the next group does.

@@ -14,7 +14,7 @@ namespace attend::detail {
 // attend plan --layer dot --shape 1,512,512,64 --num-heads 12 --attention-weights --tune.
 inline constexpr std::size_t kMaterialisedBytes = 256 * 1024;
 // The fewest rows of them, however long: those that the register kernel takes at a time.
-inline constexpr std::size_t kLeastMaterialisedRows = kernels::kRowsPerStep;
+inline constexpr std::size_t kMinMaterialisedRows = kernels::kRowsPerStep;
 
 // Whether keys are pooled in chunks whose results are merged. The path must be chosen, fused or materialised.
 bool pools_in_chunks(const PlanImpl& plan);

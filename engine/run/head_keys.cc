@@ -198,14 +198,14 @@ kernels::PrefetchRows HeadKeys::values_ahead(std::size_t first, std::size_t last
 // them that a copy in order is worth its time (2 to 3 % at 256 queries, nothing at 128; bench additive/*).
 bool HeadKeys::values_in_place() const {
   constexpr std::ptrdiff_t kPage = 4096 / sizeof(float);
-  constexpr std::size_t kMostQueries = 128;
+  constexpr std::size_t kMaxQueries = 128;
   const PlanOptions& options = plan_.options;
   if (value_size_ == panel_ && job_.values.row_stride == static_cast<std::ptrdiff_t>(panel_) &&
       options.causal == Causal::kNone && options.valid_lens != ValidLens::kPerQuery) {
     return true;
   }
   return plan_.layer->score == Score::kAdditive && value_size_ % panel_ == 0 && value_size_ > 0 &&
-         (plan_.group_queries == 1 || (job_.values.row_stride % kPage != 0 && plan_.group_queries <= kMostQueries));
+         (plan_.group_queries == 1 || (job_.values.row_stride % kPage != 0 && plan_.group_queries <= kMaxQueries));
 }
 
 bool HeadKeys::are_finite(std::size_t first, std::size_t last) const {

@@ -37,12 +37,12 @@ void for_each_entry(const MapJob& job, Place place, std::int64_t count, const Vi
 
 // The next rows in one call. A sink wants its rows while they are in cache.
 bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
-  constexpr std::size_t kMost = matmul::Linear::kMostRows;
+  constexpr std::size_t kMax = matmul::Linear::kMaxRows;
   const std::size_t out = job.map->out_size();
   const bool kept = job.destination.data != nullptr;
   auto* unkept = reinterpret_cast<float*>(worker + plan.layout.rows_out);
-  std::array<const float*, kMost> sources;
-  std::array<float*, kMost> results;
+  std::array<const float*, kMax> sources;
+  std::array<float*, kMax> results;
   const Place place = locate(job, first);
   for_each_entry(job, place, count, [&](std::int64_t b, std::int64_t row, std::int64_t n, std::int64_t index) {
     for (std::int64_t i = 0; i < n; ++i) {
@@ -80,7 +80,7 @@ bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const P
   const bool has_little_scratch = plan.window_keys > 0 && job.map->goes_by_parts(plan.linear_rows(job.map));
   const auto most = static_cast<std::int64_t>(has_little_scratch ? job.map->few_rows()
                                               : sinks            ? matmul::Linear::kRowBlock
-                                                                 : matmul::Linear::kMostRows);
+                                                                 : matmul::Linear::kMaxRows);
   for (const std::int64_t end = first + count; first < end; first += most) {
     if (!map_next(job, first, std::min(most, end - first), plan, worker)) return false;
   }
@@ -94,7 +94,7 @@ bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows, con
 
 std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers) {
   constexpr std::size_t kFewestRows = 16;
-  std::size_t rows = matmul::Linear::kMostRows;
+  std::size_t rows = matmul::Linear::kMaxRows;
   if (workers <= 1) return rows;
   // With four blocks for each worker the last one idles for a quarter of its time at worst. Fewer rows cost our own
   // kernel little: 768 x 768 reaches 94.5 % of the peak with 100 rows, 95.2 with 256 (linear/r100, r256_i768_o768).

@@ -42,7 +42,7 @@ class Row {
   }
 
   void merge_weights() const {
-    const auto len = static_cast<std::size_t>(job_.visible.of(b_, m_)), chunk = job_.plan->chunk_keys;
+    const auto len = static_cast<std::size_t>(job_.visible.num_keys(b_, m_)), chunk = job_.plan->chunk_keys;
     float* weights = job_.attention_weights.at(b_, h_, m_);
     for (std::size_t c = 0; c * chunk < len; ++c) {
       finish_weights(weights + c * chunk, std::min(chunk, len - c * chunk), job_.chunk_max[at(c)], max_, sum_);

@@ -27,7 +27,7 @@ bool projects_whole_entries(const PoolJob& job) {
 
 }  // namespace
 
-void NextKeys::head_at_work(const TilesItem& item, std::int64_t head, std::size_t next_item) {
+void NextKeys::set_current_head(const TilesItem& item, std::int64_t head, std::size_t next_item) {
   next_head_ = {};
   if (!plan_.factored) return;
   std::int64_t next = head + 1;
@@ -46,8 +46,8 @@ void NextKeys::head_at_work(const TilesItem& item, std::int64_t head, std::size_
   next_head_ = keys_from(job_, b, next % plan_.num_kv_heads, begin, std::min(limit, begin + held));
 }
 
-void NextKeys::keys_at_work(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit,
-                            bool is_last_group) {
+void NextKeys::set_current_keys(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit,
+                                bool is_last_group) {
   if (!plan_.factored) return;
   rows_ = {keys.values_ahead(first, end), {}};
   if (end >= limit) {

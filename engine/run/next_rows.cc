@@ -11,14 +11,14 @@ kernels::PrefetchRows rows_from(const Rows<const float>& rows, std::int64_t b, s
           static_cast<std::size_t>(size)};
 }
 
-void NextRows::at_work(std::int64_t b, const Queries& group, const Queries& next_group) {
+void NextRows::set_current(std::int64_t b, const Queries& group, const Queries& next_group) {
   const Rows<const float> output{job_.output.data, job_.output.batch_stride, job_.output.head_stride,
                                  job_.output.row_stride};
   rows_[0] = rows_from(output, b, group.h, group.first, group.last, plan_.head_value_size);
   rows_[1] = rows_from(job_.queries, b, next_group.h, next_group.first, next_group.last, plan_.score_size);
 }
 
-void NextRows::goes_on_with(std::size_t item, std::size_t most_keys) {
+void NextRows::set_next_item(std::size_t item, std::size_t most_keys) {
   // An additive score's keys are projected or prepared; what is packed already is not read again.
   if (plan_.layer->score == Score::kAdditive || job_.packed.value_panels != nullptr) return;
   const TilesItem next = tiles_item(job_, item);

@@ -26,10 +26,10 @@ class NextRows {
     std::int64_t h = 0, first = 0, last = 0;
   };
   // The output rows of a group of queries will be written, and then the next group be packed. Either may be empty.
-  void at_work(std::int64_t b, const Queries& group, const Queries& next_group);
+  void set_current(std::int64_t b, const Queries& group, const Queries& next_group);
   // The worker probably goes on with this item, if there is such, and begins with so many of its keys. They are
   // prefetched as soon as nothing else is: more than L2 holds come as far as L3.
-  void goes_on_with(std::size_t item, std::size_t most_keys);
+  void set_next_item(std::size_t item, std::size_t most_keys);
 
   // Rows to prefetch now, or null.
   kernels::PrefetchRows* next();

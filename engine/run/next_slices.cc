@@ -19,18 +19,18 @@ NextSlices::HeadRows NextSlices::rows_of_heads(const Rows<const float>& rows, st
           .side_by_side = side_by_side};
 }
 
-void NextSlices::are_keys(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last) {
+void NextSlices::set_next_keys(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last) {
   next_ = {};
   next_[1] = rows_of_heads(job_.keys, b, heads.first, heads.count(), first, last, plan_.score_size);
   next_[2] = rows_of_heads(job_.values, b, heads.first, heads.count(), first, last, plan_.head_value_size);
 }
 
-void NextSlices::are_of_item(std::size_t item, std::size_t most_keys) {
+void NextSlices::set_next_item(std::size_t item, std::size_t most_keys) {
   next_ = {};
   if (item >= num_pool_items(job_)) return;
   const HeadsItem next = heads_item(job_, item);
   const auto [begin, limit] = job_.chunk_range(next.b, next.chunk);
-  are_keys(next.b, next.heads, begin, std::min(limit, begin + most_keys));
+  set_next_keys(next.b, next.heads, begin, std::min(limit, begin + most_keys));
   const auto queries = static_cast<std::size_t>(job_.visible.num_queries(next.b));
   const std::int64_t first = next.heads.first * plan_.group_heads();
   const std::int64_t heads = next.heads.count() * plan_.group_heads();

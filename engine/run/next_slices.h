@@ -20,9 +20,9 @@ class NextSlices {
   explicit NextSlices(const PoolJob& job) : job_(job), plan_(*job.plan) {}
 
   // What follows: keys first to last - 1 of an entry's heads, and their values.
-  void are_keys(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last);
+  void set_next_keys(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last);
   // Or an item, if there is such: the queries and output of its heads, and so many of its keys.
-  void are_of_item(std::size_t item, std::size_t most_keys);
+  void set_next_item(std::size_t item, std::size_t most_keys);
 
   // The i-th of n parts of it, for kernels to prefetch; until the next call.
   std::span<kernels::PrefetchRows> slice(std::size_t i, std::size_t n);

@@ -73,7 +73,7 @@ bool begin_heads(const PoolJob& job, std::int64_t b, std::int64_t first, std::in
   return begin < limit && computed > 0;
 }
 
-void leave_chunk(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m,
+void store_chunk(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m,
                  std::size_t rows, const float* accumulators, const float* row_max, const double* row_sums) {
   const std::size_t first = job.chunk_row(b, h, chunk, m), padded = job.plan->padded_values;
   std::copy_n(accumulators, rows * padded, job.chunk_accumulators + first * padded);

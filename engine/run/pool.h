@@ -100,9 +100,9 @@ void clear_weights(const PoolJob& job, std::int64_t b, std::int64_t h, std::int6
 // left to merge_chunks. False if none of them sees a key of this chunk.
 bool begin_heads(const PoolJob& job, std::int64_t b, std::int64_t first, std::int64_t last, std::size_t chunk);
 
-// Leaves o, m and l of a chunk and some queries of a head, from query m on, to merge_chunks. Rows of accumulators are
+// Stores o, m and l of a chunk and some queries of a head, from query m on, for merge_chunks. Rows of accumulators are
 // padded_values apart.
-void leave_chunk(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m,
+void store_chunk(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m,
                  std::size_t rows, const float* accumulators, const float* row_max, const double* row_sums);
 
 // The output of one query head, 0 to batch * num_heads - 1, from the results of its chunks.

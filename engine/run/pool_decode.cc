@@ -33,9 +33,9 @@ constexpr std::size_t kAheadBytes = 16 * 1024;
 
 // Some heads of one entry, or all, against one chunk of its keys. Rows of scores, sums and accumulators: key-value head
 // by key-value head, query head by query head, query by query.
-class Entry {
+class DecodePooler {
  public:
-  Entry(const PoolJob& job, std::int64_t b, HeadRange heads, std::size_t begin, std::byte* worker)
+  DecodePooler(const PoolJob& job, std::int64_t b, HeadRange heads, std::size_t begin, std::byte* worker)
       : job_(job),
         plan_(*job.plan),
         kernels_(*job.plan->kernels),
@@ -58,7 +58,7 @@ class Entry {
   void pool(std::size_t limit, std::size_t chunk) {
     std::size_t keys = 0;  // of this chunk that some query sees
     for (std::size_t r = 0; r < group_rows_; ++r) {
-      const auto len = static_cast<std::size_t>(job_.visible.of(b_, static_cast<std::int64_t>(r % num_queries_)));
+      const auto len = static_cast<std::size_t>(job_.visible.num_keys(b_, static_cast<std::int64_t>(r % num_queries_)));
       lens_[r] = static_cast<std::int32_t>(std::min(std::max(len, begin_), limit) - begin_);
       keys = std::max(keys, static_cast<std::size_t>(lens_[r]));
     }
@@ -73,8 +73,8 @@ class Entry {
     pool_values(keys);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
     for (std::int64_t h = first_head; h < last_head; ++h) {
-      leave(h, chunk);
-      if (job_.attention_weights.data != nullptr) leave_weights(h, keys);
+      store_output(h, chunk);
+      if (job_.attention_weights.data != nullptr) store_weights(h, keys);
     }
   }
 
@@ -208,11 +208,11 @@ class Entry {
   }
 
   // The output of one query head, or what merge_chunks makes it of.
-  void leave(std::int64_t h, std::size_t chunk) {
+  void store_output(std::int64_t h, std::size_t chunk) {
     const std::size_t row = row_of_head(h);
     const float* accumulators = accumulators_ + row * plan_.padded_values;
     if (plan_.chunk_keys > 0) {
-      return leave_chunk(job_, b_, h, chunk, 0, num_queries_, accumulators, row_max_ + row, row_totals_ + row);
+      return store_chunk(job_, b_, h, chunk, 0, num_queries_, accumulators, row_max_ + row, row_totals_ + row);
     }
     kernels_.softmax_tile.finish_rows({.accumulators = accumulators,
                                        .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.padded_values),
@@ -224,7 +224,7 @@ class Entry {
   }
 
   // p over its sum; or p as it is, of which merge_chunks makes weights.
-  void leave_weights(std::int64_t h, std::size_t keys) {
+  void store_weights(std::int64_t h, std::size_t keys) {
     const std::size_t row = row_of_head(h);
     const bool is_last = plan_.chunk_keys == 0;
     kernels_.softmax_tile.finish_rows({.accumulators = scores_ + row * plan_.scores_stride,
@@ -264,7 +264,7 @@ void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker) {
   const auto [b, heads, chunk] = heads_item(job, item);
   if (!begin_heads(job, b, heads.first, heads.last, chunk)) return;
   const auto [begin, limit] = job.chunk_range(b, chunk);
-  Entry(job, b, heads, begin, worker).pool(limit, chunk);
+  DecodePooler(job, b, heads, begin, worker).pool(limit, chunk);
 }
 
 }  // namespace attend::detail

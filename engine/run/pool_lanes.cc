@@ -23,9 +23,9 @@ struct HeadState {
 
 // The queries of one entry that share a key-value head, of some such heads, against all their keys or one chunk of
 // them.
-class Lanes {
+class LanesPooler {
  public:
-  Lanes(const PoolJob& job, const HeadsItem& item, const PoolJob::KeyRange& keys, std::byte* worker)
+  LanesPooler(const PoolJob& job, const HeadsItem& item, const PoolJob::KeyRange& keys, std::byte* worker)
       : job_(job),
         plan_(*job.plan),
         kernels_(plan_.kernels->query_lanes),
@@ -55,8 +55,8 @@ class Lanes {
     std::fill_n(tile_lens_, num_lanes_, 0);
     is_one_step_ = longest_ - begin_ <= plan_.tile_keys;
     if (is_far_ && !in_order_) {
-      next_rows_.at_work(b_, {heads_.first * plan_.group_heads(), 0, job_.visible.num_queries(b_)}, {});
-      next_rows_.goes_on_with(next, plan_.tile_keys);
+      next_rows_.set_current(b_, {heads_.first * plan_.group_heads(), 0, job_.visible.num_queries(b_)}, {});
+      next_rows_.set_next_item(next, plan_.tile_keys);
     }
     // Of keys that come from far, a step of all heads before the next one, where that is the order of memory.
     const bool step_by_step = in_order_ && !is_one_step_ && job_.keys.head_stride == plan_.score_size;
@@ -90,8 +90,8 @@ class Lanes {
     for (std::int64_t head = heads_.first; head < heads_.last; ++head) begin(head, slot(head));
     for (std::size_t first = begin_; first < longest_; first += plan_.tile_keys) {
       const std::size_t behind = first + plan_.tile_keys;
-      behind < longest_ ? next_slices_.are_keys(b_, heads_, behind, std::min(longest_, behind + plan_.tile_keys))
-                        : next_slices_.are_of_item(next, plan_.tile_keys);
+      behind < longest_ ? next_slices_.set_next_keys(b_, heads_, behind, std::min(longest_, behind + plan_.tile_keys))
+                        : next_slices_.set_next_item(next, plan_.tile_keys);
       for (std::int64_t head = heads_.first; head < heads_.last; ++head) {
         go_on(head, slot(head));
         ahead_ = next_slices_.slice(slot(head), static_cast<std::size_t>(heads_.count()));
@@ -124,19 +124,19 @@ class Lanes {
   }
   void end() {
     if (job_.attention_weights.data != nullptr) end_weights();
-    if (!is_last()) leave_sums();
+    if (!is_last()) store_sums();
   }
 
   // Of each lane, up to the limit. Returns the most.
   std::size_t count_keys() {
     std::size_t longest = 0;
     if (job_.visible.is_uniform()) {  // 3 % of a small head
-      longest = std::min(static_cast<std::size_t>(job_.visible.of(b_, 0)), limit_);
+      longest = std::min(static_cast<std::size_t>(job_.visible.num_keys(b_, 0)), limit_);
       std::fill_n(lens_, used_, static_cast<std::int32_t>(longest));
       return longest;
     }
     for (std::size_t m = 0; m < num_queries_; ++m) {
-      const auto len = static_cast<std::size_t>(job_.visible.of(b_, static_cast<std::int64_t>(m)));
+      const auto len = static_cast<std::size_t>(job_.visible.num_keys(b_, static_cast<std::int64_t>(m)));
       longest = std::max(longest, std::min(len, limit_));
       for (std::size_t g = 0; g < num_heads_; ++g) {
         lens_[g * num_queries_ + m] = static_cast<std::int32_t>(std::min(len, limit_));
@@ -174,13 +174,13 @@ class Lanes {
     if (is_one_step_) {  // a part of the next item
       slice = static_cast<std::size_t>(head_ - heads_.first);
       slices = static_cast<std::size_t>(heads_.count());
-      if (slice == 0) next_slices_.are_of_item(next, plan_.tile_keys);
+      if (slice == 0) next_slices_.set_next_item(next, plan_.tile_keys);
     } else if (behind < longest_) {
-      next_slices_.are_keys(b_, {head_, head_ + 1}, behind, std::min(longest_, behind + plan_.tile_keys));
+      next_slices_.set_next_keys(b_, {head_, head_ + 1}, behind, std::min(longest_, behind + plan_.tile_keys));
     } else if (head_ + 1 < heads_.last) {
-      next_slices_.are_keys(b_, {head_ + 1, head_ + 2}, begin_, std::min(longest_, begin_ + plan_.tile_keys));
+      next_slices_.set_next_keys(b_, {head_ + 1, head_ + 2}, begin_, std::min(longest_, begin_ + plan_.tile_keys));
     } else {
-      next_slices_.are_of_item(next, plan_.tile_keys);
+      next_slices_.set_next_item(next, plan_.tile_keys);
     }
     ahead_ = next_slices_.slice(slice, slices);
   }
@@ -201,7 +201,7 @@ class Lanes {
     const std::size_t count = std::min(plan_.tile_keys, longest_ - first);
     const std::size_t shortest = lens_within(first, count);
     const bool is_last_step = first + plan_.tile_keys >= longest_;
-    const kernels::LeaveLanesArgs leave = is_last_step ? to_results() : kernels::LeaveLanesArgs{};
+    const kernels::StoreLanesArgs store = is_last_step ? to_results() : kernels::StoreLanesArgs{};
     kernels_.step({.queries = state_.queries,
                    .num_lanes = num_lanes_,
                    .num_used = used_,
@@ -224,17 +224,17 @@ class Lanes {
                    .two_lines = plan_.lanes_prefetch.two_lines,
                    .ahead_of_values = in_order_,
                    .keep_values = keep_values_,
-                   .leave = is_last_step ? &leave : nullptr,
+                   .store = is_last_step ? &store : nullptr,
                    .factors = factors_});
     if (job_.attention_weights.data == nullptr) return;
-    leave_weights(first, count, is_last() && is_one_step_);
+    store_weights(first, count, is_last() && is_one_step_);
     std::copy_n(state_.max, num_lanes_, step_max_of(first));
   }
   float* step_max_of(std::size_t first) const {
     return state_.step_max + (first - begin_) / plan_.tile_keys * num_lanes_;
   }
 
-  kernels::LeaveLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
+  kernels::StoreLanesArgs to_rows(const float* from, std::size_t size, const Rows<float>& rows) const {
     return {.from = from,
             .lane_sum = state_.sum,
             .lane_lost = state_.lost,
@@ -248,11 +248,11 @@ class Lanes {
   }
 
   // p of a step, where its weights belong.
-  void leave_weights(std::size_t first, std::size_t count, bool divide) {
-    kernels::LeaveLanesArgs args = to_rows(scores_, count, job_.attention_weights);
+  void store_weights(std::size_t first, std::size_t count, bool divide) {
+    kernels::StoreLanesArgs args = to_rows(scores_, count, job_.attention_weights);
     args.output += first;
     args.divide = divide;
-    kernels_.leave_weights(args);
+    kernels_.store_weights(args);
   }
 
   // p of all steps becomes weights, unless that of the only one is.
@@ -269,8 +269,8 @@ class Lanes {
   }
 
   // Where the outputs belong, or what merge_chunks makes them of.
-  kernels::LeaveLanesArgs to_results() const {
-    kernels::LeaveLanesArgs args =
+  kernels::StoreLanesArgs to_results() const {
+    kernels::StoreLanesArgs args =
         to_rows(state_.accumulators, static_cast<std::size_t>(plan_.head_value_size), job_.output);
     if (is_last()) return args;
     const auto padded = static_cast<std::ptrdiff_t>(plan_.padded_values);
@@ -281,7 +281,7 @@ class Lanes {
     return args;
   }
   // And m and l for merge_chunks.
-  void leave_sums() {
+  void store_sums() {
     for (std::size_t lane = 0; lane < used_; ++lane) {
       const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk_, query_of(lane));
       job_.chunk_max[row] = state_.max[lane];
@@ -321,7 +321,7 @@ class Lanes {
 void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   const HeadsItem at = heads_item(job, item.index);
   if (!begin_heads(job, at.b, at.heads.first, at.heads.last, at.chunk)) return;
-  Lanes(job, at, job.chunk_range(at.b, at.chunk), worker).pool(item.next);
+  LanesPooler(job, at, job.chunk_range(at.b, at.chunk), worker).pool(item.next);
 }
 
 }  // namespace attend::detail

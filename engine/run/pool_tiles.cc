@@ -73,9 +73,9 @@ class HeadGroup {
 
  private:
   void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
-    next_rows_.at_work(b_, {}, {});  // what the group before has not prefetched is too late
+    next_rows_.set_current(b_, {}, {});  // what the group before has not prefetched is too late
     for (std::size_t r = 0; r < rows; ++r) {
-      const std::int32_t len = job_.visible.of(b_, m + static_cast<std::int64_t>(r));
+      const std::int32_t len = job_.visible.num_keys(b_, m + static_cast<std::int64_t>(r));
       lens_.lens[r] = std::min(len, static_cast<std::int32_t>(limit_));
     }
     const Tile group = lens_.tile_at(m, 0, rows);
@@ -88,7 +88,7 @@ class HeadGroup {
     pool_fused(group);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
     if (plan_.chunk_keys > 0) {
-      return leave_chunk(job_, b_, h_, chunk, m, rows, values_.accumulators(0), row_max_, row_totals_);
+      return store_chunk(job_, b_, h_, chunk, m, rows, values_.accumulators(0), row_max_, row_totals_);
     }
     finish(m, rows);
     if (job_.attention_weights.data != nullptr) return_weights(group);
@@ -105,8 +105,8 @@ class HeadGroup {
   // took 3.2 % of the time, and take 1.
   void prefetch_next(const Tile& group) {
     const std::int64_t end = group.m + static_cast<std::int64_t>(group.rows);
-    next_rows_.at_work(b_, plan_.chunk_keys > 0 ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
-                       next_group_);
+    next_rows_.set_current(b_, plan_.chunk_keys > 0 ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
+                           next_group_);
   }
 
   // Pass by pass of keys, tile by tile of queries, key tile by key tile; softmax_tile.h states the recurrence. A row
@@ -117,7 +117,7 @@ class HeadGroup {
       keys_.hold(pass);
       const std::size_t pass_end = std::min(pass + plan_.pass_keys, group.longest);
       if (pass_end == group.longest) prefetch_next(group);
-      next_keys_.keys_at_work(keys_, pass, pass_end, group.longest, is_last_group_);
+      next_keys_.set_current_keys(keys_, pass, pass_end, group.longest, is_last_group_);
       if (plan_.parts && plan_.layer->score == Score::kDot) {
         attend_by_parts(group, pass, pass_end);
         continue;
@@ -339,13 +339,13 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
   }
   const TilesOfThread tiles(plan);
   NextRows next_rows(job);
-  next_rows.goes_on_with(item.next, plan.key_capacity);
+  next_rows.set_next_item(item.next, plan.key_capacity);
   NextKeys next_keys(job);
   for (std::int64_t head = own.first_head; head < own.last_head; ++head) {
     const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
     const auto [begin, limit] = job.chunk_range(b, own.chunk);
     if (own.chunk > 0 && begin >= limit) continue;
-    next_keys.head_at_work(own, head, item.next);
+    next_keys.set_current_head(own, head, item.next);
     HeadGroup(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts, next_rows, next_keys)
         .pool(first, last, own.chunk);
   }

@@ -24,7 +24,7 @@ using detail::MadeUpProblem;
 
 // A sample is long beside what the clock resolves and short beside what disturbs it.
 constexpr double kSampleSeconds = 300e-6;
-constexpr int kLeastRounds = 3, kMostRounds = 100;
+constexpr int kMinRounds = 3, kMaxRounds = 100;
 // After the first rounds, only those within this factor of the best are measured on.
 constexpr double kHopeless = 1.3;
 // What another choice must be faster by, lest noise decides.
@@ -123,12 +123,12 @@ void measure_in_turns(std::vector<Subject>& subjects, double seconds, Executor& 
   const Clock::time_point start = Clock::now();
   std::vector<Subject*> hopeful;
   for (Subject& subject : subjects) hopeful.push_back(&subject);
-  for (int round = 0; round < kMostRounds; ++round) {
-    if (round >= kLeastRounds && seconds_since(start) > seconds) return;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    if (round >= kMinRounds && seconds_since(start) > seconds) return;
     for (Subject* subject : hopeful) subject->sample(executor);
     double best = hopeful.front()->least();
     for (const Subject* subject : hopeful) best = std::min(best, subject->least());
-    if (round + 1 < kLeastRounds) continue;
+    if (round + 1 < kMinRounds) continue;
     hopeful.erase(std::remove_if(hopeful.begin() + 1, hopeful.end(),
                                  [&](const Subject* subject) { return subject->least() > kHopeless * best; }),
                   hopeful.end());

@@ -47,7 +47,7 @@ class VisibleKeys {
         skips_(padding == Padding::kSkipQueries && !lens.empty()) {}
 
   // Keys of query m of batch entry b.
-  std::int32_t of(std::int64_t b, std::int64_t m) const {
+  std::int32_t num_keys(std::int64_t b, std::int64_t m) const {
     std::int64_t len = num_keys_;
     if (!lens_.empty()) len = lens_.rank() == 2 ? *lens_.at(b, m) : *lens_.at(b);
     if (causal_) len = std::clamp<std::int64_t>(first_ + m, 0, len);
@@ -66,9 +66,9 @@ class VisibleKeys {
   std::int32_t limit(std::int64_t b) const {
     const std::int64_t queries = num_queries(b);
     if (queries == 0) return 0;
-    if (lens_.empty() || lens_.rank() == 1) return of(b, queries - 1);
+    if (lens_.empty() || lens_.rank() == 1) return num_keys(b, queries - 1);
     std::int32_t most = 0;
-    for (std::int64_t m = 0; m < queries; ++m) most = std::max(most, of(b, m));
+    for (std::int64_t m = 0; m < queries; ++m) most = std::max(most, num_keys(b, m));
     return most;
   }
 

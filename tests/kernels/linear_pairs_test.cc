@@ -145,7 +145,7 @@ TEST_CASE("linear pairs: rows that would lose by them have the bits of plain sum
 
 TEST_CASE("linear pairs: a row's bits depend neither on the other rows nor on their number") {
   // More rows than are copied at a time.
-  constexpr std::size_t kRows = kernels::kMostPairsRows + 11;
+  constexpr std::size_t kRows = kernels::kMaxPairsRows + 11;
   for_each_target([&](const Target& target) {
     // The last: several blocks of weights (320 KiB each).
     for (const auto& sizes : std::vector<std::pair<std::size_t, std::size_t>>{{7, 12}, {100, 66}, {400, 600}}) {

@@ -161,7 +161,7 @@ TEST_CASE("linear parts: rows that have no parts have the bits of plain sums") {
 }
 
 TEST_CASE("linear parts: a row's bits depend neither on the other rows nor on their number") {
-  constexpr std::size_t kRows = 2 * kernels::kMostPartsRows + 43;
+  constexpr std::size_t kRows = 2 * kernels::kMaxPartsRows + 43;
   struct Size {
     std::size_t out, in;
   };

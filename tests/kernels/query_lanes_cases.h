@@ -96,7 +96,7 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
   const std::size_t row = p.value_size + 3;
   GuardedArray<float> output((used - 1) * row + p.value_size, guard);
   std::fill(output.begin(), output.end(), -77.0f);
-  const kernels::LeaveLanesArgs leave{.from = o.data(),
+  const kernels::StoreLanesArgs store{.from = o.data(),
                                       .lane_sum = sums.get() + L,
                                       .lane_lost = sums.get() + 2 * L,
                                       .num_heads = p.heads,
@@ -135,7 +135,7 @@ inline std::vector<float> run_lanes(const kernels::QueryLanesKernels& kernels, c
                   .two_lines = hints.two_lines,
                   .ahead_of_values = hints.ahead_of_values,
                   .keep_values = hints.keep_values,
-                  .leave = first + step >= p.keys ? &leave : nullptr,
+                  .store = first + step >= p.keys ? &store : nullptr,
                   .factors = factors.get()});
   }
   std::vector<float> result;

@@ -340,7 +340,7 @@ TEST_CASE("query_lanes: NaN and +inf scores make their lane NaN, -inf weighs 0, 
   });
 }
 
-TEST_CASE("query_lanes: weights leave for their rows, nothing between them is touched") {
+TEST_CASE("query_lanes: weights are stored in their rows, nothing between them is touched") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
     Random random(7);
@@ -356,7 +356,7 @@ TEST_CASE("query_lanes: weights leave for their rows, nothing between them is to
       const std::size_t row = keys + 3;
       GuardedArray<float> weights((used - 1) * row + keys, guard);
       std::fill(weights.begin(), weights.end(), -77.0f);
-      kernels.leave_weights({.from = p.get(),
+      kernels.store_weights({.from = p.get(),
                              .lane_sum = sums.get(),
                              .lane_lost = sums.get() + L,
                              .num_heads = heads,
@@ -391,7 +391,7 @@ TEST_CASE("query_lanes: weights leave for their rows, nothing between them is to
 TEST_CASE("query_lanes: a chunk leaves o, m and l") {
   for_each_target([](const Target& target) {
     const QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
-    for (const std::size_t heads : {1u, 2u}) {  // one head's results leave from registers
+    for (const std::size_t heads : {1u, 2u}) {  // one head's results are stored from registers
       Random random(6);
       LanesProblem p(heads, 10 / heads, 70, 12, 6, random);
       const std::vector<float> whole = run_lanes(kernels, p, 16), parts = run_lanes(kernels, p, 16, false);

@@ -38,7 +38,7 @@ struct Placed {
 }  // namespace
 
 TEST_CASE("dot/decode: heads side by side, rows 4 KiB apart, head after head: the same bits") {
-  constexpr std::int64_t kHeads = 4, kKvHeads = 2, kSize = 48, kValueSize = 80, kMostKeys = 300;
+  constexpr std::int64_t kHeads = 4, kKvHeads = 2, kSize = 48, kValueSize = 80, kMaxKeys = 300;
   Random random(81);
   const auto numbers = [&random](std::int64_t count) {
     std::vector<float> all(static_cast<std::size_t>(count));
@@ -60,7 +60,7 @@ TEST_CASE("dot/decode: heads side by side, rows 4 KiB apart, head after head: th
         const Placed k(keys, kKvHeads, num_keys, kSize, head_stride, row_stride);
         const Placed v(values, kKvHeads, num_keys, kValueSize, head_stride, row_stride);
         const Plan plan = DotAttention().plan({.num_queries = num_queries,
-                                               .num_keys = kMostKeys,
+                                               .num_keys = kMaxKeys,
                                                .query_size = kSize,
                                                .value_size = kValueSize,
                                                .num_heads = kHeads,
@@ -71,7 +71,7 @@ TEST_CASE("dot/decode: heads side by side, rows 4 KiB apart, head after head: th
       for_each_target([&](const Target& target) {
         CAPTURE(num_queries);
         CAPTURE(num_keys);
-        const RunResult expected = pooled(target, kMostKeys * 100, 100);  // head after head
+        const RunResult expected = pooled(target, kMaxKeys * 100, 100);  // head after head
         CHECK(same_bits(expected, pooled(target, 80, 160)));
         CHECK(same_bits(expected, pooled(target, 512, 1024)));  // 4 KiB
         CHECK(same_bits(expected, pooled(target, 80, 2048)));

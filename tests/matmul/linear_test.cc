@@ -307,7 +307,7 @@ TEST_CASE("linear: by pairs of terms, rows of W of norms 12 times apart are all 
 
 TEST_CASE("linear: a row's bits depend on that row alone, for every count from 1 to 64, many above, and every place") {
   // One call's rows, around the counts that primitives are made for, and more rows than one call of oneDNN takes.
-  constexpr std::size_t kMany = Linear::kMostRows + 70;
+  constexpr std::size_t kMany = Linear::kMaxRows + 70;
   std::vector<std::size_t> all_counts;
   for (std::size_t count = 1; count <= Linear::kRowBlock + 1; ++count) all_counts.push_back(count);
   all_counts.insert(all_counts.end(), {100, 127, 128, 129, 176, 191, 192, 193, 240, 255, 256, 257, 320, kMany});

@@ -18,7 +18,7 @@
 namespace attend::tests {
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 std::string plan_fault(const Attention& layer, const Shape& shape, const PlanOptions& options = {}) {
   return error_message([&] { layer.plan(shape, options); });
@@ -76,7 +76,7 @@ TEST_CASE("contract 10: any shape is refused or planned, whatever the path, and 
                                         std::int64_t{1} << 44,
                                         std::int64_t{1} << 48,
                                         (std::int64_t{1} << 62) - 128,
-                                        kMost};
+                                        kMax};
   const Machine machine{.flops = 1e11, .projection_flops = 1e11};
   int planned = 0, refused = 0;
   const auto check = [&](const LayerCase& c, const Shape& shape, const PlanOptions& options) {

@@ -27,7 +27,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kUntouched = -7.25e33f;
 
 // Rows of a block: as few and as many as there are, and one that divides nothing.
-constexpr std::size_t kBlockRows[] = {Linear::kRowBlock, 128, Linear::kMostRows, 150};
+constexpr std::size_t kBlockRows[] = {Linear::kRowBlock, 128, Linear::kMaxRows, 150};
 
 // A plan's parts that mapping needs, and one worker's memory cut as the planner cuts it, poisoned.
 struct Worker {
@@ -243,7 +243,7 @@ TEST_CASE("map rows: a sink takes every row once, by entry and index, beside a d
                          .rows_per_entry = capacity,
                          .batch = batch};
         // Whole blocks, or any rows of the job's numbering.
-        const std::int64_t step = to.row_gap == 0 ? static_cast<std::int64_t>(Linear::kMostRows) : 7;
+        const std::int64_t step = to.row_gap == 0 ? static_cast<std::int64_t>(Linear::kMaxRows) : 7;
         for (std::int64_t first = (job.num_rows() - 1) / step * step; first >= 0 && job.num_rows() > 0; first -= step) {
           std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
           REQUIRE(detail::map_rows(job, first, std::min(step, job.num_rows() - first), worker.plan, worker.data()));
@@ -276,8 +276,8 @@ TEST_CASE("map rows: one source row for all, at zero strides") {
                    .starts = nullptr,
                    .rows_per_entry = 3,
                    .batch = 2};
-  REQUIRE(job.num_blocks(Linear::kMostRows) == 1);
-  REQUIRE(detail::map_block(job, 0, Linear::kMostRows, worker.plan, worker.data()));
+  REQUIRE(job.num_blocks(Linear::kMaxRows) == 1);
+  REQUIRE(detail::map_block(job, 0, Linear::kMaxRows, worker.plan, worker.data()));
   for (std::size_t m = 0; m < 6; ++m) CHECK(same_bits(results.data() + m * 9, alone.data(), 9));
 }
 

@@ -66,21 +66,21 @@ TEST_CASE("next keys: values of the keys at work, then the exponentials after th
   Problem problem;
   NextKeys next(problem.job);
   const HeadKeys keys = problem.head(0, 0);
-  next.head_at_work(kFirst, 0, 1);
-  next.keys_at_work(keys, 0, 16, 30, true);
+  next.set_current_head(kFirst, 0, 1);
+  next.set_current_keys(keys, 0, 16, 30, true);
   check_rows(next.rows()[0], problem.values.data(), 32, 16, 16);
   check_rows(next.rows()[1], problem.exps_at(0, 16), 0, 1, 14 * 5);
-  next.keys_at_work(keys, 16, 30, 30, false);
+  next.set_current_keys(keys, 16, 30, 30, false);
   check_rows(next.rows()[0], problem.values.data() + 16 * 32, 32, 14, 16);
   CHECK(next.rows()[1].num_rows == 0);
-  next.keys_at_work(keys, 16, 30, 30, true);
+  next.set_current_keys(keys, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.exps_at(1, 0), 0, 1, 16 * 5);
-  next.head_at_work({1, 2, 0, 0}, 1, 2);  // entry 1, whose keys are 20
-  next.keys_at_work(problem.head(0, 1), 0, 30, 30, true);
+  next.set_current_head({1, 2, 0, 0}, 1, 2);  // entry 1, whose keys are 20
+  next.set_current_keys(problem.head(0, 1), 0, 30, 30, true);
   check_rows(next.rows()[0], problem.values.data() + 16, 32, 30, 16);
   check_rows(next.rows()[1], problem.exps_at(2, 0), 0, 1, 16 * 5);
-  next.head_at_work({3, 4, 0, 0}, 3, 4);  // there are four
-  next.keys_at_work(problem.head(1, 1), 0, 20, 20, true);
+  next.set_current_head({3, 4, 0, 0}, 3, 4);  // there are four
+  next.set_current_keys(problem.head(1, 1), 0, 20, 20, true);
   CHECK(next.rows()[1].num_rows == 0);
 }
 
@@ -88,8 +88,8 @@ TEST_CASE("next keys: all values with the first tile of queries, the rest shared
   Problem problem;
   NextKeys next(problem.job);
   CHECK(next.num_lines(3) == 0);
-  next.head_at_work(kFirst, 0, 1);
-  next.keys_at_work(problem.head(0, 0), 0, 16, 30, true);
+  next.set_current_head(kFirst, 0, 1);
+  next.set_current_keys(problem.head(0, 0), 0, 16, 30, true);
   CHECK(next.num_lines(1) == 16 + 5);  // 16 rows of a line, 14 x 5 floats
   CHECK(next.num_lines(2) == 16);
   next.rows()[0] = {};
@@ -102,16 +102,16 @@ TEST_CASE("next keys: other ranges of the same head's queries have its keys alre
   problem.plan.query_ranges = 2;
   NextKeys next(problem.job);
   const HeadKeys keys = problem.head(0, 0);
-  next.head_at_work(kFirst, 0, 1);
-  next.keys_at_work(keys, 0, 30, 30, true);
+  next.set_current_head(kFirst, 0, 1);
+  next.set_current_keys(keys, 0, 30, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
-  next.head_at_work(kFirst, 0, 2);
-  next.keys_at_work(keys, 0, 30, 30, true);
+  next.set_current_head(kFirst, 0, 2);
+  next.set_current_keys(keys, 0, 30, 30, true);
   check_rows(next.rows()[1], problem.exps_at(1, 0), 0, 1, 16 * 5);
   problem.plan.query_ranges = 1;
   problem.plan.chunk_keys = 16;
-  next.head_at_work(kFirst, 0, 1);
-  next.keys_at_work(keys, 0, 16, 16, true);
+  next.set_current_head(kFirst, 0, 1);
+  next.set_current_keys(keys, 0, 16, 16, true);
   check_rows(next.rows()[1], problem.exps_at(0, 16), 0, 1, 14 * 5);
 }
 
@@ -120,19 +120,19 @@ TEST_CASE("next keys: rows to be projected, where workers do that: a window's, o
   problem.project(16);
   NextKeys next(problem.job);
   const HeadKeys keys = problem.head(0, 0);
-  next.head_at_work(kFirst, 0, 1);
-  next.keys_at_work(keys, 0, 16, 30, true);
+  next.set_current_head(kFirst, 0, 1);
+  next.set_current_keys(keys, 0, 16, 30, true);
   check_rows(next.rows()[1], problem.keys.data() + 16 * 8, 8, 14, 8);
-  next.keys_at_work(keys, 16, 30, 30, true);
+  next.set_current_keys(keys, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.keys.data() + 30 * 8, 8, 16, 8);
   problem.project(64);  // the whole entry: its other keys are there
-  next.keys_at_work(keys, 0, 16, 30, true);
+  next.set_current_keys(keys, 0, 16, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
-  next.head_at_work(kFirst, 0, 1);
-  next.keys_at_work(keys, 16, 30, 30, true);
+  next.set_current_head(kFirst, 0, 1);
+  next.set_current_keys(keys, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.keys.data() + 30 * 8, 8, 20, 8);
-  next.head_at_work({0, 2, 0, 0}, 0, 1);  // and those of the item's other entries
-  next.keys_at_work(keys, 16, 30, 30, true);
+  next.set_current_head({0, 2, 0, 0}, 0, 1);  // and those of the item's other entries
+  next.set_current_keys(keys, 16, 30, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
 }
 
@@ -142,12 +142,12 @@ TEST_CASE("next keys: values that a group of queries has packed are there for th
   problem.plan.span_keys = 16;
   HeadKeys keys = problem.head(0, 0);
   NextKeys next(problem.job);
-  next.keys_at_work(keys, 0, 16, 30, false);
+  next.set_current_keys(keys, 0, 16, 30, false);
   check_rows(next.rows()[0], problem.values.data(), 32, 16, 15);
   keys.values(0);
-  next.keys_at_work(keys, 0, 16, 30, false);
+  next.set_current_keys(keys, 0, 16, 30, false);
   CHECK(next.rows()[0].num_rows == 0);
-  next.keys_at_work(keys, 16, 30, 30, false);
+  next.set_current_keys(keys, 16, 30, 30, false);
   check_rows(next.rows()[0], problem.values.data() + 16 * 32, 32, 14, 15);
 }
 
@@ -157,12 +157,12 @@ TEST_CASE("next keys: prepared values are panels; other scores than by exponenti
   std::vector<float> panels(4 * 64 * panel);
   problem.job.packed.value_panels = panels.data();
   NextKeys next(problem.job);
-  next.keys_at_work(problem.head(0, 1), 16, 30, 30, true);
+  next.set_current_keys(problem.head(0, 1), 16, 30, 30, true);
   check_rows(next.rows()[0], panels.data() + (64 + 16) * panel, static_cast<std::ptrdiff_t>(64 * panel), 1, 14 * panel);
   problem.plan.factored = false;
   NextKeys none(problem.job);
-  none.head_at_work(kFirst, 0, 1);
-  none.keys_at_work(problem.head(0, 0), 0, 16, 30, true);
+  none.set_current_head(kFirst, 0, 1);
+  none.set_current_keys(problem.head(0, 0), 0, 16, 30, true);
   CHECK(none.rows()[0].num_rows + none.rows()[1].num_rows == 0);
 }
 

@@ -30,11 +30,11 @@ TEST_CASE("next rows: the group's output, then the next group's queries") {
   Problem problem;
   NextRows next_rows(problem.job);
   CHECK(next_rows.next() == nullptr);
-  next_rows.at_work(1, {2, 48, 96}, {3, 0, 48});
+  next_rows.set_current(1, {2, 48, 96}, {3, 0, 48});
   check_next(next_rows, problem.output.data() + 6400 + 2 * 16 + 48 * 64, 64, 48, 16);
   check_next(next_rows, problem.queries.data() + 3200 + 3 * 8, 32, 48, 8);
   CHECK(next_rows.next() == nullptr);
-  next_rows.at_work(0, {1, 96, 100}, {0, 100, 100});  // none follows
+  next_rows.set_current(0, {1, 96, 100}, {0, 100, 100});  // none follows
   check_next(next_rows, problem.output.data() + 16 + 96 * 64, 64, 4, 16);
   CHECK(next_rows.next() == nullptr);
 }
@@ -42,16 +42,16 @@ TEST_CASE("next rows: the group's output, then the next group's queries") {
 TEST_CASE("next rows: then the next item's first queries, its keys and values as far as they are visible") {
   Problem problem;
   NextRows next_rows(problem.job);
-  next_rows.goes_on_with(3, 64);  // entry 1, key-value head 1
+  next_rows.set_next_item(3, 64);  // entry 1, key-value head 1
   check_next(next_rows, problem.queries.data() + 3200 + 2 * 8, 32, 48, 8);
   check_next(next_rows, problem.keys.data() + 480 + 8, 16, 20, 8);
   check_next(next_rows, problem.values.data() + 960 + 16, 32, 20, 16);
   CHECK(next_rows.next() == nullptr);
-  next_rows.goes_on_with(0, 10);
+  next_rows.set_next_item(0, 10);
   check_next(next_rows, problem.queries.data(), 32, 48, 8);
   check_next(next_rows, problem.keys.data(), 16, 10, 8);
   check_next(next_rows, problem.values.data(), 32, 10, 16);
-  next_rows.goes_on_with(4, 64);  // there are four
+  next_rows.set_next_item(4, 64);  // there are four
   CHECK(next_rows.next() == nullptr);
 }
 

@@ -33,7 +33,7 @@ TEST_CASE("next slices: of keys and values side by side, rows of all heads, a pa
   Problem p(true);
   NextSlices next(p.job);
   CHECK(num_rows(next.slice(0, 1)) == 0);
-  next.are_keys(1, {1, 3}, 5, 12);
+  next.set_next_keys(1, {1, 3}, 5, 12);
   std::span<kernels::PrefetchRows> rows = next.slice(0, 2);
   CHECK(num_rows(rows) == 6);
   check_rows(rows[1], p.keys.data() + 720 + 5 * 24 + 8, 24, 3, 16);
@@ -42,14 +42,14 @@ TEST_CASE("next slices: of keys and values side by side, rows of all heads, a pa
   CHECK(num_rows(rows) == 8);
   check_rows(rows[1], p.keys.data() + 720 + 8 * 24 + 8, 24, 4, 16);
   check_rows(rows[2], p.values.data() + 1440 + 8 * 48 + 16, 48, 4, 32);
-  next.are_keys(0, {0, 3}, 7, 7);
+  next.set_next_keys(0, {0, 3}, 7, 7);
   CHECK(num_rows(next.slice(0, 1)) == 0);
 }
 
 TEST_CASE("next slices: of heads that lie apart, all rows of one after the other") {
   Problem p(false);
   NextSlices next(p.job);
-  next.are_keys(1, {0, 3}, 5, 12);
+  next.set_next_keys(1, {0, 3}, 5, 12);
   for (std::size_t h = 0; h < 3; ++h) {
     const std::span<kernels::PrefetchRows> rows = next.slice(h, 3);
     CHECK(num_rows(rows) == 14);
@@ -61,26 +61,26 @@ TEST_CASE("next slices: of heads that lie apart, all rows of one after the other
 TEST_CASE("next slices: of an item, its queries and output too, and its first keys as far as they are visible") {
   Problem p(true);
   NextSlices next(p.job);
-  next.are_of_item(1, 64);  // entry 1
+  next.set_next_item(1, 64);  // entry 1
   std::span<kernels::PrefetchRows> rows = next.slice(0, 1);
   check_rows(rows[0], p.queries.data() + 480, 48, 10, 48);
   check_rows(rows[1], p.keys.data() + 720, 24, 20, 24);
   check_rows(rows[2], p.values.data() + 1440, 48, 20, 48);
   check_rows(rows[3], p.output.data() + 960, 96, 10, 96);
-  next.are_of_item(0, 9);
+  next.set_next_item(0, 9);
   check_rows(next.slice(0, 1)[1], p.keys.data(), 24, 9, 24);
-  next.are_of_item(2, 64);  // there are two
+  next.set_next_item(2, 64);  // there are two
   CHECK(num_rows(next.slice(0, 1)) == 0);
 
   p.plan.head_ranges = 2;  // head 0, heads 1 and 2
-  next.are_of_item(3, 64);
+  next.set_next_item(3, 64);
   rows = next.slice(0, 1);
   check_rows(rows[0], p.queries.data() + 480 + 2 * 8, 48, 10, 32);
   check_rows(rows[1], p.keys.data() + 720 + 8, 24, 20, 16);
   check_rows(rows[3], p.output.data() + 960 + 2 * 16, 96, 10, 64);
 
   p.plan.chunk_keys = 16;  // results of chunks are merged later; what entry 1 has of the second are keys 16 to 19
-  next.are_of_item(3 * 2 + 1, 64);
+  next.set_next_item(3 * 2 + 1, 64);
   rows = next.slice(0, 1);
   check_rows(rows[1], p.keys.data() + 720 + 16 * 24 + 8, 24, 4, 16);
   CHECK(rows[3].num_rows == 0);

@@ -87,11 +87,11 @@ Parameters invent_multi_head(const InventedSizes& sizes) {
 }
 
 std::size_t num_elements(const std::vector<std::int64_t>& sizes) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max() / sizeof(double);
+  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max() / sizeof(double);
   std::uint64_t count = 1;
   for (const std::int64_t size : sizes) {
     if (size == 0) return 0;
-    if (static_cast<std::uint64_t>(size) > kMost / count) {
+    if (static_cast<std::uint64_t>(size) > kMax / count) {
       throw Error("a tensor of sizes " + to_string(sizes) + " is larger than memory can be");
     }
     count *= static_cast<std::uint64_t>(size);

@@ -19,11 +19,11 @@ namespace attend::tools {
 namespace {
 
 // A profile of a thousand problems has some 200 KB.
-constexpr std::uint64_t kMostBytes = 16 << 20;
+constexpr std::uint64_t kMaxBytes = 16 << 20;
 
 Profile read_profile(const std::string& path) {
   const io::File file(path);
-  if (file.size() > kMostBytes) throw Error(file.label() + ": too large for a profile");
+  if (file.size() > kMaxBytes) throw Error(file.label() + ": too large for a profile");
   try {
     return Profile::parse(io::read_whole(file));
   } catch (const Error& e) {

@@ -29,8 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kLeastSeconds = 1e-4;  // of one time: a thousand times what the clock takes
-constexpr std::size_t kLeastTurns = 20, kMostTurns = 100000;
+constexpr double kMinSeconds = 1e-4;  // of one time: a thousand times what the clock takes
+constexpr std::size_t kMinTurns = 20, kMaxTurns = 100000;
 
 struct TurnsWords {
   Words problem;
@@ -48,10 +48,10 @@ double seconds_of(const std::function<void()>& run, std::int64_t times) {
 std::vector<Turn> take_turns(const std::function<void()>& a, const std::function<void()>& b, double seconds) {
   double slower = 0;
   for (int warming = 0; warming < 3; ++warming) slower = std::max(seconds_of(a, 1), seconds_of(b, 1));
-  const auto times = static_cast<std::int64_t>(std::ceil(kLeastSeconds / std::max(slower, 1e-9)));
+  const auto times = static_cast<std::int64_t>(std::ceil(kMinSeconds / std::max(slower, 1e-9)));
   std::vector<Turn> turns;
   const Clock::time_point begin = Clock::now();
-  while (turns.size() < kMostTurns) {
+  while (turns.size() < kMaxTurns) {
     Turn turn{};
     const bool a_first = turns.size() % 2 == 0;
     if (a_first) turn.a = seconds_of(a, times);
@@ -59,7 +59,7 @@ std::vector<Turn> take_turns(const std::function<void()>& a, const std::function
     if (!a_first) turn.a = seconds_of(a, times);
     turns.push_back(turn);
     const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (passed >= seconds && turns.size() >= kLeastTurns) break;
+    if (passed >= seconds && turns.size() >= kMinTurns) break;
   }
   return turns;
 }

@@ -15,11 +15,11 @@ namespace {
 using Json = nlohmann::json;
 
 // A thousand cases of twenty repetitions have some 12 MB.
-constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 20;
 // What takes a value apart calls itself at every level. The format has four.
-constexpr int kMostLevels = 16;
+constexpr int kMaxLevels = 16;
 // Matching a regular expression calls itself for every byte.
-constexpr std::size_t kMostNameBytes = 1000;
+constexpr std::size_t kMaxNameBytes = 1000;
 constexpr const char* kExpected = "expected what a Google Benchmark program writes with --benchmark_out_format=json";
 
 // json with NaN, Infinity and -Infinity outside of strings as null.
@@ -185,7 +185,7 @@ std::vector<BenchmarkCase> read_cases(const Json& benchmarks, const std::string&
     const Entry entry{.json = benchmarks[i], .where = where};
     // An aggregate's name ends with _median and the like, its run_name does not.
     const std::string name = entry.text("run_name");
-    if (name.size() > kMostNameBytes) entry.fail_at("run_name", "at most 1000 bytes");
+    if (name.size() > kMaxNameBytes) entry.fail_at("run_name", "at most 1000 bytes");
     const auto [place, is_new] = places.emplace(name, builders.size());
     if (is_new) builders.emplace_back(name, entry);
     builders[place->second].add(entry);
@@ -203,7 +203,7 @@ std::vector<BenchmarkCase> read_cases(const Json& benchmarks, const std::string&
 
 BenchmarkRun load_benchmark_run(const std::string& path) {
   const io::File file(path);
-  if (file.size() > kMostBytes) io::fail(file.label(), "is larger than 64 MiB, " + std::string(kExpected));
+  if (file.size() > kMaxBytes) io::fail(file.label(), "is larger than 64 MiB, " + std::string(kExpected));
   return parse_benchmark_run(io::read_whole(file), file.label());
 }
 
@@ -211,7 +211,7 @@ BenchmarkRun parse_benchmark_run(std::string_view json, const std::string& label
   Json document;
   try {
     document = Json::parse(without_special_numbers(json), [&](int depth, Json::parse_event_t, Json&) {
-      if (depth > kMostLevels) io::fail(label, "nests more than 16 levels, " + std::string(kExpected));
+      if (depth > kMaxLevels) io::fail(label, "nests more than 16 levels, " + std::string(kExpected));
       return true;
     });
   } catch (const Json::parse_error& e) {

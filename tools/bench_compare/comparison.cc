@@ -14,8 +14,8 @@ namespace attend::tools {
 namespace {
 
 // All pairs of repetitions are held in memory.
-constexpr std::size_t kMostRepetitions = 1000;
-constexpr double kMostClockRatio = 1.25;
+constexpr std::size_t kMaxRepetitions = 1000;
+constexpr double kMaxClockRatio = 1.25;
 
 // A part of the name between slashes. Google Benchmark appends it, and "/threads:2" after it.
 bool has_part(std::string_view name, std::string_view part) {
@@ -143,9 +143,9 @@ void judge(std::vector<ComparedCase>& cases, const CompareOptions& options) {
 
 void check_repetitions(const BenchmarkRun& run) {
   for (const BenchmarkCase& one : run.cases) {
-    if (one.repetitions.size() <= kMostRepetitions) continue;
+    if (one.repetitions.size() <= kMaxRepetitions) continue;
     io::fail(run.label, io::in_quotes(one.name) + " has " + std::to_string(one.repetitions.size()) +
-                            " repetitions, expected at most " + std::to_string(kMostRepetitions));
+                            " repetitions, expected at most " + std::to_string(kMaxRepetitions));
   }
 }
 
@@ -178,7 +178,7 @@ bool differ_in_clock(const std::string& a, const std::string& b) {
   std::from_chars(a.data(), a.data() + a.size(), clocks[0]);
   std::from_chars(b.data(), b.data() + b.size(), clocks[1]);
   const auto [slow, fast] = std::minmax(clocks[0], clocks[1]);
-  return slow > 0 && fast > kMostClockRatio * slow;
+  return slow > 0 && fast > kMaxClockRatio * slow;
 }
 
 }  // namespace

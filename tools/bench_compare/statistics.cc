@@ -72,7 +72,7 @@ double deviation_of_u(double m, double n, double tie_term) {
 
 // The largest k with 2 P(U <= k - 1) <= alpha; 0 if there is none.
 std::size_t critical_count(std::size_t m, std::size_t n, double alpha) {
-  if (m * n <= kMostExactPairs) {
+  if (m * n <= kMaxExactPairs) {
     std::vector<std::size_t> ranks(m + n);
     std::iota(ranks.begin(), ranks.end(), std::size_t{1});
     const std::size_t fewer = std::min(m, n);
@@ -106,7 +106,7 @@ MannWhitney mann_whitney(std::span<const double> x, std::span<const double> y) {
   const std::span<const std::size_t> doubled(ranks.doubled);
   const auto m = static_cast<double>(x.size()), n = static_cast<double>(y.size());
   const double u = 0.5 * static_cast<double>(sum_of(doubled.first(x.size()))) - 0.5 * m * (m + 1);
-  if (x.size() * y.size() <= kMostExactPairs) return {.u = u, .p = exact_p(doubled, x.size())};
+  if (x.size() * y.size() <= kMaxExactPairs) return {.u = u, .p = exact_p(doubled, x.size())};
   return {.u = u, .p = normal_p(std::abs(u - 0.5 * m * n), deviation_of_u(m, n, ranks.tie_term))};
 }
 

@@ -26,7 +26,7 @@ namespace attend::tools {
 
 // Up to as many pairs, m n, the distribution of U is counted: 20 repetitions against 20. Beyond, it is approximated:
 // from two samples of 20 on that is off by at most 0.0012 where p is below 0.1 (0.018 for 2 against 201).
-inline constexpr std::size_t kMostExactPairs = 400;
+inline constexpr std::size_t kMaxExactPairs = 400;
 
 // Of the middle two if there are two. values: at least one.
 double median(std::vector<double> values);
@@ -37,7 +37,7 @@ struct MannWhitney {
 };
 
 // For m elements x and n elements y: U = R - m (m + 1) / 2, R the sum of the ranks of x among all, ties sharing the
-// mean of theirs. Up to kMostExactPairs, p = min(1, 2 min(P(U <= u), P(U >= u))), P counted over all ways to deal the
+// mean of theirs. Up to kMaxExactPairs, p = min(1, 2 min(P(U <= u), P(U >= u))), P counted over all ways to deal the
 // ranks there are to samples of these sizes: exact with and without ties (the shift algorithm of B. Streitberg and J.
 // Röhmel, 1986). The normal approximation, common where there are ties, will not do for few: of three equal numbers
 // against three larger equal ones it makes 0.047; in truth it is 2 of the 20 ways, 0.1. Otherwise p = erfc(z /
@@ -60,7 +60,7 @@ struct RatioEstimate {
 // exp of the median of the m n differences log y - log x; the ends are those differences, in order of size, that are
 // k-th from below and k-th from above, k the largest with 2 P(U <= k - 1) <= alpha: all ratios r for which the test of
 // x r against y has p > alpha. P is that without ties (with them the interval is a little too wide), approximated as
-// above beyond kMostExactPairs. x and y: at least one element each, all positive.
+// above beyond kMaxExactPairs. x and y: at least one element each, all positive.
 RatioEstimate hodges_lehmann(std::span<const double> x, std::span<const double> y, double alpha);
 
 // p-values that may be held against alpha one by one, in the order given: the chance that any of the true hypotheses is

@@ -22,10 +22,10 @@ constexpr double kTolerance = 1e-6;
 
 // tenths/10 * 10^exponent with so many decimals as all ticks of the scale need.
 std::string tick_label(int tenths, int step_tenths, int exponent) {
-  constexpr int kLeastFixedExponent = -4;  // below, 0.00005 is longer than 5e-05
-  if (tenths == 0 && exponent < kLeastFixedExponent) return "0";
+  constexpr int kMinFixedExponent = -4;  // below, 0.00005 is longer than 5e-05
+  if (tenths == 0 && exponent < kMinFixedExponent) return "0";
   const int fraction_digits = step_tenths % 10 == 0 ? 0 : 1;
-  const bool fixed = exponent >= kLeastFixedExponent;
+  const bool fixed = exponent >= kMinFixedExponent;
   std::array<char, 64> digits;
   const double value = tenths * std::pow(10.0, exponent) / 10;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
