@@ -39,7 +39,8 @@ class Executor {
 
   // Calls task(0) ... task(num_tasks - 1), each once, in any order, on any threads, and returns when all have returned;
   // what the tasks wrote is then visible to the caller. Tasks do not throw and do not call parallel_for.
-  // No promise about overlap is needed: an executor that runs all tasks one after another is correct.
+  // No promise about overlap is needed: an executor that runs all tasks one after another is correct. Runs on several
+  // threads that are given the same executor call it from all of them.
   virtual void parallel_for(std::size_t num_tasks, TaskRef task) = 0;
 };
 

@@ -184,6 +184,7 @@ class BilinearAttention : public Attention {
 //   keys whose |score| is many times theirs unless the key at the origin is one of those. A key farther than 2^64 from
 //   it counts as infinitely far.
 //   Shapes: as DotAttention.
+//   Special values: as Plan::run. A row with scores beyond 2^127 in size may become NaN.
 //   Error bound: as Plan::run, for the queries and keys of the run: there are no projections.
 //   Errors: Error for a sigma that is not positive, so small that 1 / sigma^2 is not finite, or not when multiplied by
 //     log2(e), or so large that it is 0 as a float. Planning: as DotAttention.
@@ -197,6 +198,7 @@ class GaussianAttention : public Attention {
 // W_o maps them, side by side, to the output. Heads are strided views of the projections; none is ever copied. The
 // heads of a row without valid keys are 0, so its output is W_o's bias, or 0 where there is none.
 //   Shapes: queries (B, M, Dq), keys (B, N, Dk), values (B, N, Dv); output (B, M, rows of W_o), weights (B, H, M, N).
+//   Special values: as Plan::run, of queries, keys and values as projected.
 //   Error bound: weights, and what each head pools relative to max|W_v v|, as Plan::run for queries, keys and values as
 //     projected; additive scores as AdditiveAttention's, with w_v[h]. All four projections, W_o's too, are f32 products
 //     with f32 accumulation and add their own rounding.

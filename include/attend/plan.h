@@ -287,7 +287,8 @@ class Workspace {
   // Owns its memory, in huge pages from 1 MiB on where the system has them. Throws std::bad_alloc when there is none.
   explicit Workspace(const Plan& plan) : Workspace(plan.workspace_bytes()) {}
   explicit Workspace(std::size_t bytes);
-  // Uses the caller's memory, of any alignment (up to kAlignment bytes at its start may be skipped: add them).
+  // Uses the caller's memory, of any alignment (up to kAlignment bytes at its start may be skipped: add them), which
+  // must outlive this object.
   explicit Workspace(std::span<std::byte> memory);
   ~Workspace();
   // What was moved from has no memory, and a run refuses it. Assignment swaps: it then has what this one had.
@@ -319,8 +320,8 @@ class PreparedKeys {
  public:
   // Owns its memory, as a Workspace does. Throws std::bad_alloc when there is none.
   explicit PreparedKeys(const Plan& plan);
-  // Uses the caller's memory, plan.prepared_bytes() of it from the first multiple of Workspace::kAlignment on. Error if
-  // it is smaller.
+  // Uses the caller's memory, plan.prepared_bytes() of it from the first multiple of Workspace::kAlignment on, which
+  // must outlive this object. Error if it is smaller.
   PreparedKeys(const Plan& plan, std::span<std::byte> memory);
   // What was moved from holds nothing and serves no plan.
   PreparedKeys(PreparedKeys&& other) noexcept;
