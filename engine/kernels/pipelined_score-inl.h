@@ -5,11 +5,13 @@
 // begin one in 12. Four queries one after another leave it to the CPU to overlap their chains, for which it would have
 // to look further ahead than it does. Here two queries go together, and between the first operations of their group
 // stand the last ones of the two queries before, from the product of the denominators on. The two share what they load
-// of alphas. That is the order of the program (simd::InOrder); the operations of a score are those of AddGroup, and so
-// are its bits.
+// of alphas. That is the order of the program (simd/in_order-inl.h); the operations of a score are those of AddGroup,
+// and so are its bits.
 //
-// EPYC (Zen 3), attend turns, of the time of FactoredTile<8, 4, 1, false>: --layer additive --num-hiddens 256 --shape
-// 1,128,512,256 0.951 (the score alone 0.90), --num-hiddens 128 --shape 2,256,1024,192,256,256 0.963.
+// EPYC (Zen 3), attend turns --layer additive, relative to FactoredTile<8, 4, 1, false>, in quiet turns and beside
+// others' threads: --num-hiddens 256 --shape 1,128,512,256 0.91 and 0.93, of which our own projections are 0.01;
+// --num-hiddens 128 --shape 2,256,1024,192,256,256 0.91 and 0.94. With empty asm statements between Highway's own
+// operations instead, 23 moves and loads more in four groups, 0.96 and 1.04.
 #if defined(ATTEND_KERNELS_PIPELINED_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_PIPELINED_SCORE_INL_H_
 #undef ATTEND_KERNELS_PIPELINED_SCORE_INL_H_
@@ -24,7 +26,7 @@
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/score_group-inl.h"
-#include "engine/simd/compat-inl.h"
+#include "engine/simd/in_order-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -32,6 +34,8 @@ namespace kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)  // simd::kSumsStay
 
 // 1/tau of four and four terms of a query, as fractions.
 template <class D>
@@ -50,10 +54,10 @@ struct QueryPair {
 // tau of unit u.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void TauOfTwo(D d, const QueryPair& pair, size_t u, V& a, V& b) {
-  const V alpha = hn::Set(d, pair.alphas[u]), key_exp = hn::Load(d, pair.key_exps + u * hn::Lanes(d));
-  a = hn::MulAdd(hn::Set(d, pair.a[u]), key_exp, alpha);
-  b = hn::MulAdd(hn::Set(d, pair.b[u]), key_exp, alpha);
-  simd::InOrder(d, a, b);
+  const float* key_exp = pair.key_exps + u * hn::Lanes(d);
+  const V alpha = simd::SetInOrder(d, pair.alphas + u);
+  a = simd::MulLoadAddInOrder(d, key_exp, alpha, simd::SetInOrder(d, pair.a + u));
+  b = simd::MulLoadAddInOrder(d, key_exp, alpha, simd::SetInOrder(d, pair.b + u));
 }
 
 // sum 1/tau of units u to u + 3 of two queries; and meanwhile, of one whose fractions are done, *sum += its eight terms
@@ -64,29 +68,24 @@ HWY_INLINE void FourTermsOfTwo(D d, const QueryPair& pair, size_t u, V& na, V& d
   V a0, a1, a2, a3, b0, b1, b2, b3;
   TauOfTwo(d, pair, u, a0, b0);
   TauOfTwo(d, pair, u + 1, a1, b1);
-  V denominator = hn::Mul(done.d0, done.d1), other = hn::Mul(done.n1, done.d0);
-  simd::InOrder(d, denominator, other);
-  V da01 = hn::Mul(a0, a1), na01 = hn::Add(a0, a1), db01 = hn::Mul(b0, b1), nb01 = hn::Add(b0, b1);
-  simd::InOrder(d, da01, na01, db01, nb01);
-  V numerator = hn::MulSub(hn::Set(d, constants[kSumOfEight]), denominator, other);
-  simd::InOrder(d, numerator);
+  const V denominator = simd::MulInOrder(d, done.d0, done.d1), other = simd::MulInOrder(d, done.n1, done.d0);
+  const V da01 = simd::MulInOrder(d, a0, a1), na01 = simd::AddInOrder(d, a0, a1);
+  const V db01 = simd::MulInOrder(d, b0, b1), nb01 = simd::AddInOrder(d, b0, b1);
+  V numerator = simd::MulSubInOrder(d, simd::SetInOrder(d, constants + kSumOfEight), denominator, other);
   TauOfTwo(d, pair, u + 2, a2, b2);
-  numerator = hn::NegMulAdd(done.n0, done.d1, numerator);
-  simd::InOrder(d, numerator);
+  numerator = simd::NegMulAddInOrder(d, done.n0, done.d1, numerator);
   TauOfTwo(d, pair, u + 3, a3, b3);
-  V quotient = hn::Div(numerator, denominator);
-  V da23 = hn::Mul(a2, a3), na23 = hn::Add(a2, a3), db23 = hn::Mul(b2, b3), nb23 = hn::Add(b2, b3);
-  simd::InOrder(d, da23, na23, db23, nb23);
-  da = hn::Mul(da01, da23);
-  const V more_a = hn::Mul(na23, da01);
-  db = hn::Mul(db01, db23);
-  const V more_b = hn::Mul(nb23, db01);
-  na = hn::MulAdd(na01, da23, more_a);
-  nb = hn::MulAdd(nb01, db23, more_b);
-  simd::InOrder(d, na, da, nb, db);
-  V total = hn::MulAdd(hn::Set(d, constants[kFactor]), quotient, hn::Load(d, sum));
-  simd::InOrder(d, total);
-  hn::Store(total, d, sum);
+  const V quotient = simd::DivInOrder(d, numerator, denominator);
+  const V da23 = simd::MulInOrder(d, a2, a3), na23 = simd::AddInOrder(d, a2, a3);
+  const V db23 = simd::MulInOrder(d, b2, b3), nb23 = simd::AddInOrder(d, b2, b3);
+  da = simd::MulInOrder(d, da01, da23);
+  const V more_a = simd::MulInOrder(d, na23, da01);
+  db = simd::MulInOrder(d, db01, db23);
+  const V more_b = simd::MulInOrder(d, nb23, db01);
+  na = simd::MulAddInOrder(d, na01, da23, more_a);
+  nb = simd::MulAddInOrder(d, nb01, db23, more_b);
+  const V factor = simd::SetInOrder(d, constants + kFactor);
+  hn::Store(simd::MulAddLoadInOrder(d, factor, quotient, sum), d, sum);
 }
 
 // *sum += the eight terms of a query whose fractions are done.
@@ -113,9 +112,17 @@ HWY_INLINE void GroupOfTwo(D d, const QueryPair& pair, Fractions<D>& a, Fraction
 // Four sums, in memory: half of the registers would not do for both them and the terms of two queries.
 template <class D>
 struct BlockSums {
-  HWY_ALIGN float block[4 * hn::MaxLanes(D())] = {};  // at first what rounding took from the last one
-  HWY_ALIGN float sum[4 * hn::MaxLanes(D())] = {};
+  HWY_ALIGN float block[4 * hn::MaxLanes(D())];  // at first what rounding took from the last one
+  HWY_ALIGN float sum[4 * hn::MaxLanes(D())];
 
+  HWY_INLINE void Clear(D d) {
+    // Of no value that compilers know: else it became `rep stos`, some 40 cycles.
+    const hn::Vec<D> zero = simd::MulInOrder(d, hn::Zero(d), hn::Zero(d));
+    for (size_t i = 0; i < 4 * hn::Lanes(d); i += hn::Lanes(d)) {
+      hn::Store(zero, d, block + i);
+      hn::Store(zero, d, sum + i);
+    }
+  }
   HWY_INLINE void EndBlock(D d, size_t i) {
     float* HWY_RESTRICT s = block + i * hn::Lanes(d);
     float* HWY_RESTRICT total = sum + i * hn::Lanes(d);
@@ -140,17 +147,15 @@ HWY_NOINLINE void PipelinedTile(D d, const FactoredScoreArgs& args, size_t m, si
   const float* HWY_RESTRICT alphas = args.folded_w_v;
   const float* HWY_RESTRICT constants = alphas + RoundUpTo8(args.num_hiddens);
   PrefetchLines lines = ahead.lines;  // in registers
-  const auto fetch = [&] {
-    for (size_t line = 0; line < ahead.per_group; ++line) lines.fetch();
-  };
   BlockSums<D> sums;
+  sums.Clear(d);
   float* first_two = sums.block;
   float* last_two = sums.block + 2 * lanes;
   const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
   Fractions<D> a{zero, one, zero, one}, b = a;
   const float* HWY_RESTRICT constants_before = kNoTerms;
   for (size_t group = 0; group < groups; ++group) {
-    fetch();
+    for (size_t line = 0; line < ahead.per_group; ++line) lines.fetch();
     GroupOfTwo(d, {query_exps, query_exps + stride, simd::ReadAnew(key_exps), simd::ReadAnew(alphas)}, a, b,
                constants_before, last_two);
     if (group % kBlock == 0) {  // the last two queries' block before ends here, the first two's with its last group
@@ -176,7 +181,8 @@ HWY_NOINLINE void PipelinedTile(D d, const FactoredScoreArgs& args, size_t m, si
     sums.EndBlock(d, 2);
     sums.EndBlock(d, 3);
   }
-  if (rest != 0) fetch();
+  ahead.lines = lines;
+  for (size_t line = 0; rest != 0 && line < ahead.per_group; ++line) ahead.lines.fetch();
   for (size_t i = 0; i < 4; ++i) {
     if (rest != 0) {
       const Group<false> group{query_exps + static_cast<std::ptrdiff_t>(i) * stride, key_exps, alphas, constants, 0};
@@ -189,8 +195,9 @@ HWY_NOINLINE void PipelinedTile(D d, const FactoredScoreArgs& args, size_t m, si
     float* to = args.scores + (row + static_cast<std::ptrdiff_t>(i)) * args.scores_stride + panel * PanelWidth(d);
     hn::Store(hn::Mul(hn::Set(d, args.w_v_scale), score), d, to + lane);
   }
-  ahead.lines = lines;
 }
+
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kernels

@@ -105,33 +105,6 @@ HWY_INLINE void AddColumnInOrder(D d, V x0, V x1, V x2, V y, V& sum0, V& sum1, V
   if constexpr (kRows > 2) AddProductInOrder(d, x2, y, sum2);
 }
 
-// For loops whose order is chosen by hand, where sums stay; elsewhere they do nothing. InOrder: what makes these
-// vectors comes before what makes those of later calls. ReadAnew: what is read through this pointer is not kept in
-// registers from earlier. Neither is an instruction.
-#if HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)
-#define ATTEND_IN_ORDER(...) asm volatile("" : __VA_ARGS__)
-#else
-#define ATTEND_IN_ORDER(...)
-#endif
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void InOrder(D /*d*/, [[maybe_unused]] V& v) {
-  ATTEND_IN_ORDER("+x"(v.raw));
-}
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void InOrder(D /*d*/, [[maybe_unused]] V& v0, [[maybe_unused]] V& v1) {
-  ATTEND_IN_ORDER("+x"(v0.raw), "+x"(v1.raw));
-}
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void InOrder(D /*d*/, [[maybe_unused]] V& v0, [[maybe_unused]] V& v1, [[maybe_unused]] V& v2,
-                        [[maybe_unused]] V& v3) {
-  ATTEND_IN_ORDER("+x"(v0.raw), "+x"(v1.raw), "+x"(v2.raw), "+x"(v3.raw));
-}
-HWY_INLINE const float* ReadAnew(const float* from) {
-  ATTEND_IN_ORDER("+r"(from));
-  return from;
-}
-#undef ATTEND_IN_ORDER
-
 // min(max(v, low), high), and NaN for NaN, which hn::Clamp does not promise.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ClampKeepNaN(D /*d*/, V v, V low, V high) {
