@@ -1,17 +1,17 @@
 // The additive score of four queries and one vector of keys by eight terms per division, software-pipelined: for AVX2,
 // whose 16 registers leave compilers no room to find such an order themselves.
 //
-// A group of eight terms (score_group-inl.h) is a chain of some 40 cycles, of which a CPU with two multipliers could
-// begin one in 12. Four queries one after another leave it to the CPU to overlap their chains, for which it would have
-// to look further ahead than it does. Here two queries go together, and between the first operations of their group
-// stand the last ones of the two queries before, from the product of the denominators on. The two share what they load
-// of alphas. That is the order of the program (simd/in_order-inl.h); the operations of a score are those of AddGroup,
-// and so are its bits.
+// By arithmetic, a group of eight terms (score_group-inl.h) is a chain of some 40 cycles, of which a CPU with two
+// multipliers could begin one in 12. Four queries one after another leave it to the CPU to overlap their chains, for
+// which it would have to look further ahead than it does. Here two queries go together, and between the first
+// operations of their group stand the last ones of the two queries before, from the product of the denominators on. The
+// two share what they load of alphas. That is the order of the program (simd/in_order-inl.h); the operations of a score
+// are those of AddGroup, and so are its bits.
 //
 // EPYC (Zen 3), attend turns --layer additive, relative to FactoredTile<8, 4, 1, false>, in quiet turns and beside
 // others' threads: --num-hiddens 256 --shape 1,128,512,256 0.91 and 0.93, of which our own projections are 0.01;
 // --num-hiddens 128 --shape 2,256,1024,192,256,256 0.91 and 0.94. With empty asm statements between Highway's own
-// operations instead, 23 moves and loads more in four groups, 0.96 and 1.04.
+// operations instead, between which compilers copied registers, 0.96 and 1.04.
 #if defined(ATTEND_KERNELS_PIPELINED_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_PIPELINED_SCORE_INL_H_
 #undef ATTEND_KERNELS_PIPELINED_SCORE_INL_H_
@@ -116,7 +116,7 @@ struct BlockSums {
   HWY_ALIGN float sum[4 * hn::MaxLanes(D())];
 
   HWY_INLINE void Clear(D d) {
-    // Of no value that compilers know: else it became `rep stos`, some 40 cycles.
+    // Of no value that compilers know: else it became `rep stos`.
     const hn::Vec<D> zero = simd::MulInOrder(d, hn::Zero(d), hn::Zero(d));
     for (size_t i = 0; i < 4 * hn::Lanes(d); i += hn::Lanes(d)) {
       hn::Store(zero, d, block + i);
@@ -133,13 +133,13 @@ struct BlockSums {
   }
 };
 
-// FactoredTile<8, 4, 1, false>.
+// FactoredTile<8, 4, 1, false>, with its bits.
 template <class D>
 HWY_NOINLINE void PipelinedTile(D d, const FactoredScoreArgs& args, size_t m, size_t panel, size_t lane,
                                 LinesAhead& ahead) {
   using V = hn::Vec<D>;
   constexpr size_t kBlock = kGroupsPerBlock<8>;
-  static constexpr float kNoTerms[16] = {};  // of constants
+  static constexpr float kNoTerms[16] = {};  // constants by which fractions add nothing
   const size_t lanes = hn::Lanes(d), groups = args.num_hiddens / 8, rest = args.num_hiddens % 8;
   const std::ptrdiff_t stride = args.query_exps_stride, row = static_cast<std::ptrdiff_t>(m);
   const float* HWY_RESTRICT query_exps = args.query_exps + row * stride;

@@ -236,18 +236,19 @@ void DnnlProduct::Impl::keep_row_independent(const char* name) {
       state = state * 1664525u + 1013904223u;
       x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
     }
-    // The first one that treats its rows alike sets the bits that the others must match; one row alone always does.
+    // The first one that treats its rows alike sets the bits that the others must match.
     bool has_expected = false;
     for (std::size_t p = 0; p < primitives.size(); ++p) {
-      if (!is_kept[p]) continue;
-      is_kept[p] = !has_expected ? multiply_probes(p, 0, true, probes, name) : primitives[p].rows > 1;
-      is_kept[p] = is_kept[p] && multiply_probes(p, 1 + round, false, probes, name);
+      if (!is_kept[p] || primitives[p].rows == 1) continue;
+      if (!has_expected) multiply_probes(p, 0, true, probes, name);
+      is_kept[p] = multiply_probes(p, 1 + round, false, probes, name);
       has_expected = has_expected || is_kept[p];
     }
   }
   std::vector<RowsPrimitive> kept;
   for (std::size_t p = 0; p < primitives.size(); ++p) {
-    if (is_kept[p]) kept.push_back(primitives[p]);
+    // One row alone is always like itself; it comes last.
+    if (is_kept[p] && (primitives[p].rows > 1 || kept.empty())) kept.push_back(primitives[p]);
   }
   primitives = std::move(kept);
   std::sort(primitives.begin(), primitives.end(),

@@ -10,8 +10,6 @@
 
 #include <hwy/highway.h>
 
-#include <cstddef>
-
 HWY_BEFORE_NAMESPACE();
 namespace attend {
 namespace HWY_NAMESPACE {

@@ -169,7 +169,7 @@ TEST_CASE("factored score: a row's bits are its own") {
     Random random(5);
     const std::size_t width = panel_width(target);
     const std::size_t n = 2 * width + width / 2 + 1;
-    for (const std::size_t u : {1u, 6u, 35u, 64u}) {
+    for (const std::size_t u : {1u, 6u, 35u, 40u, 44u, 64u}) {
       // Queries of all tiers side by side, so that every grouping of rows happens.
       for (const float range : {2.0f, 8.0f, 16.0f, 30.0f, 60.0f}) {
         Case c = uniform_case(random, 9, n, u, 3.0f, 5.0f);
