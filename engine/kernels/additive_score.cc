@@ -131,7 +131,7 @@ float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded) {
     largest_group = std::max(largest_group, group);
     fold_group(x, count, kMeanAlpha[u / 8 % 8], folded + u, folded + 8 * groups + 2 * u, ranges);
   }
-  if (largest_group > sum / 4) ranges[0] = -1.0f;
+  if (largest_group > sum / 5) ranges[0] = -1.0f;
   if (largest_group > sum / 2) ranges[1] = -1.0f;
   return max > 0.0f ? std::scalbn(1.0f, exponent) : 0.0f;
 }

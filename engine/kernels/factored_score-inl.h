@@ -12,16 +12,18 @@
 //
 //     1/tau0 + 1/tau1 = (tau0 + tau1) / (tau0 tau1) = n01 / d01
 //     n01/d01 + n23/d23 = (n01 d23 + n23 d01) / (d01 d23) = n03 / d03
-//     sum w tanh = K (c d03 d47 - n03 d47 - n47 d03) / (d03 d47)
+//     sum w tanh = K (c - (n03 d47 + n47 d03) / (d03 d47))
 //
-// 30 multiplications and additions and a division per eight terms. Lanes run over keys, whose exponentials stand vector
-// by vector, so that of a panel that is not full no more is read than its keys, or a few more; queries are broadcast.
-// Where products of eight tau have not the range, there are four, two or one to a division.
+// 22 multiplications and multiply-adds, five additions and a division per eight terms. Lanes run over keys, whose
+// exponentials stand vector by vector, so that of a panel that is not full no more is read than its keys, or a few
+// more; queries are broadcast. Where products of eight tau have not the range, there are four, two or one to a
+// division.
 //
 // Rounding: near tanh = -1, n / d is twice as large as what it adds up to, and so are its roundings. Equal terms would
-// repeat them in every group, but K differs from group to group: wrong by at most 3.1e-7 sum|w| then with 32 units and
-// 2.5e-7 with 64, where one K for all gave 4.7e-7. Terms that are chosen for each group by itself came to 5.1e-7
-// without FMA, 4.8e-7 with.
+// repeat them in every group, but K differs from group to group: wrong by at most 3.1e-7 sum|w| then with 40 units,
+// where one K for all gave 4.7e-7 (with 32 units, and c before the division). Terms that are chosen for each group by
+// itself came to 4.4e-7. c before the division, (c d - n) / d, rounds once less but is one multiplication more;
+// additions have execution units of their own on CPUs like Zen 3.
 //
 // bench: additive_score/*. Losers on AVX3 (Emerald Rapids, fma_peak 176), ns per element of a loop over ready
 // exponentials where this one takes about 0.050:
@@ -139,17 +141,21 @@ template <size_t kTerms, class D>
 HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                                 size_t count, LinesAhead& ahead) {
   if (num_rows == kScoreRowsPerStep) {
-    for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
-      if constexpr (kTerms == 8 && simd::kSumsStay) {
-        PipelinedTile(d, args, m, panel, lane, ahead);
-      } else {
+    if constexpr (kTerms == 8 && simd::kSumsStay) {
+      PipelinedFourRows(d, args, m, panel, count, ahead);
+    } else {
+      for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
         FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0, ahead);
       }
     }
   } else if (count == 1) {
     FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, 0, 0, ahead);
   } else if (count == 2) {
-    FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, 0, 0, ahead);
+    if constexpr (kTerms == 8 && simd::kSumsStay) {
+      PipelinedRow(d, args, m, panel, ahead);
+    } else {
+      FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, 0, 0, ahead);
+    }
   } else if constexpr (kVectorsPerPanel == 4) {
     if (count == 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, 0, 0, ahead);
     if (count == 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, 0, 0, ahead);

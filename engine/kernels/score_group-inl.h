@@ -68,28 +68,30 @@ HWY_INLINE void Fraction(D d, const G& group, size_t u, V& numerator, V& denomin
   }
 }
 
-// sum += w tanh(a + b) of kTerms units from unit u of the group on, by one division. c d comes before the second
-// product, because it cancels the first to within what is small, or exactly, where tanh is near -1.
+// sum += w tanh(a + b) of kTerms units from unit u of the group on, by one division. Of eight terms, c - n / d. Of
+// fewer, (c d - n) / d, with the sum in n added one part after the other, because c d cancels the first to within what
+// is small, or exactly, where tanh is near -1. That is one multiplication more and one rounding less.
 template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
 HWY_INLINE void AddTerms(D d, const G& group, size_t u, V& sum) {
   constexpr size_t kFirst = kTerms == 8 ? kSumOfEight : kTerms == 4 ? kSumsOfFour : kTerms == 2 ? kSumsOfTwo : 0;
   const V c = hn::Set(d, group.constants[kFirst + u / kTerms]);
-  V numerator, denominator;
+  V n0, d0, n1, d1, term;
   if constexpr (kTerms == 1) {
-    Fraction<1>(d, group, u, numerator, denominator);
-    numerator = hn::MulSub(c, denominator, numerator);
+    Fraction<1>(d, group, u, n0, d0);
+    term = hn::Div(hn::MulSub(c, d0, n0), d0);
   } else {
-    V n0, d0, n1, d1;
     Fraction<kTerms / 2>(d, group, u, n0, d0);
     Fraction<kTerms / 2>(d, group, u + kTerms / 2, n1, d1);
-    denominator = hn::Mul(d0, d1);
+    const V denominator = hn::Mul(d0, d1);
     if constexpr (kTerms == 2) {
-      numerator = hn::Sub(hn::MulSub(c, denominator, d0), d1);
+      term = hn::Div(hn::Sub(hn::MulSub(c, denominator, d0), d1), denominator);
+    } else if constexpr (kTerms == 4) {
+      term = hn::Div(hn::NegMulAdd(n0, d1, hn::MulSub(c, denominator, hn::Mul(n1, d0))), denominator);
     } else {
-      numerator = hn::NegMulAdd(n0, d1, hn::MulSub(c, denominator, hn::Mul(n1, d0)));
+      term = hn::Sub(c, hn::Div(hn::MulAdd(n0, d1, hn::Mul(n1, d0)), denominator));
     }
   }
-  sum = hn::MulAdd(hn::Set(d, group.constants[kFactor]), hn::Div(numerator, denominator), sum);
+  sum = hn::MulAdd(hn::Set(d, group.constants[kFactor]), term, sum);
 }
 
 // sum += the first count <= 8 terms, kTerms at a time; what is left in halves.

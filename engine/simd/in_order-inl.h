@@ -35,6 +35,12 @@ HWY_INLINE V AddInOrder(D /*d*/, V a, V b) {
   return result;
 }
 template <class D, class V = hn::Vec<D>>
+HWY_INLINE V SubInOrder(D /*d*/, V a, V b) {
+  V result;
+  ATTEND_IN_ORDER_NEW("vsubps", a, b, result);
+  return result;
+}
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE V DivInOrder(D /*d*/, V a, V b) {
   V result;
   ATTEND_IN_ORDER_NEW("vdivps", a, b, result);
@@ -49,16 +55,6 @@ HWY_INLINE V SetInOrder(D /*d*/, const float* from) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V MulAddInOrder(D /*d*/, V a, V b, V c) {
   ATTEND_IN_ORDER("vfmadd231ps", a, b, c);
-  return c;
-}
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V MulSubInOrder(D /*d*/, V a, V b, V c) {
-  ATTEND_IN_ORDER("vfmsub231ps", a, b, c);
-  return c;
-}
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V NegMulAddInOrder(D /*d*/, V a, V b, V c) {
-  ATTEND_IN_ORDER("vfnmadd231ps", a, b, c);
   return c;
 }
 // The vector at `from` times b plus a.
@@ -78,11 +74,6 @@ HWY_INLINE V MulAddLoadInOrder(D /*d*/, V a, V b, const float* from) {
   return b;
 }
 
-// What is read through the result is not kept in registers from earlier.
-HWY_INLINE const float* ReadAnew(const float* from) {
-  asm volatile("" : "+r"(from));
-  return from;
-}
 #undef ATTEND_IN_ORDER_NEW
 #undef ATTEND_IN_ORDER
 

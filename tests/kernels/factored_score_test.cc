@@ -121,7 +121,7 @@ TEST_CASE("factored score: exponentials and maxima of rows, slices of wider ones
 TEST_CASE("factored score: tiers are chosen by what each query sees of each panel, and counted") {
   for_each_target([](const Target& target) {
     const std::size_t width = panel_width(target);
-    const std::vector<float> ones(32, 1.0f);
+    const std::vector<float> ones(40, 1.0f);
     const auto ranges = tier_ranges(ones);
     const auto counts = [&](float a, float b, const std::vector<float>& w_v) {
       Case c = make_case(1, 1, w_v.size(), [&](Case& fill) { fill.queries[2] = a, fill.keys[1] = b, fill.w_v = w_v; });
@@ -135,8 +135,8 @@ TEST_CASE("factored score: tiers are chosen by what each query sees of each pane
       CHECK(counts(-ranges[tier], 0.0f, ones) == this_tier);
       CHECK(counts(0.0f, -std::nextafter(ranges[tier], kInf), ones) == next_tier);
     }
-    // Weights of three groups of eight units, and of one.
-    CHECK(counts(0.0f, 0.0f, std::vector<float>(24, 1.0f)) == Counts{0, 1, 0, 0, 0});
+    // Weights of four groups of eight units, and of one.
+    CHECK(counts(0.0f, 0.0f, std::vector<float>(32, 1.0f)) == Counts{0, 1, 0, 0, 0});
     CHECK(counts(0.0f, 0.0f, std::vector<float>(8, 1.0f)) == Counts{0, 0, 1, 0, 0});
     std::vector<float> uneven(64, 1e-3f);
     uneven[7] = 1.0f;
@@ -149,11 +149,11 @@ TEST_CASE("factored score: tiers are chosen by what each query sees of each pane
     CHECK(counts(0.0f, 0.0f, {1.0f, kInf, 1.0f}) == Counts{0, 0, 0, 0, 1});
 
     // Key `width` (the second panel's first) is large, key width + 1 huge; seven queries, the fifth large by itself.
-    Case c = make_case(7, 2 * width + 1, 32, [&](Case& fill) {
+    Case c = make_case(7, 2 * width + 1, 40, [&](Case& fill) {
       std::fill(fill.w_v.begin(), fill.w_v.end(), 1.0f);
-      fill.keys[width * 32] = 20.0f;
-      fill.keys[(width + 1) * 32] = 200.0f;
-      fill.queries[4 * 32] = 11.0f;
+      fill.keys[width * 40] = 20.0f;
+      fill.keys[(width + 1) * 40] = 200.0f;
+      fill.queries[4 * 40] = 11.0f;
     });
     CHECK(factored_scores(target, c).tier_counts == Counts{12, 2, 0, 0, 7});
     const std::int32_t w = static_cast<std::int32_t>(width);
@@ -169,7 +169,7 @@ TEST_CASE("factored score: a row's bits are its own") {
     Random random(5);
     const std::size_t width = panel_width(target);
     const std::size_t n = 2 * width + width / 2 + 1;
-    for (const std::size_t u : {1u, 6u, 35u, 40u, 44u, 64u}) {
+    for (const std::size_t u : {1u, 6u, 35u, 64u, 68u, 76u, 104u}) {
       // Queries of all tiers side by side, so that every grouping of rows happens.
       for (const float range : {2.0f, 8.0f, 16.0f, 30.0f, 60.0f}) {
         Case c = uniform_case(random, 9, n, u, 3.0f, 5.0f);
