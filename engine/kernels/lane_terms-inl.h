@@ -164,6 +164,21 @@ HWY_INLINE void KeepingTerms(const LaneProduct& p, std::size_t count, const floa
   }
 }
 
+// And of values that were kept before, which are in L1: nothing is prefetched.
+template <class Term>
+HWY_INLINE void KeptTerms(std::size_t count, const Term& term) {
+  std::size_t k = 0;
+  if constexpr (simd::kSumsStay) {
+    for (; k + 4 <= count; k += 4) {
+      term();
+      term();
+      term();
+      term();
+    }
+  }
+  for (; k < count; ++k) term();
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace kernels
 }  // namespace attend
