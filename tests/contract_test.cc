@@ -43,38 +43,49 @@ TEST_CASE("contract 1: keys and values that no row may see do not matter, whatev
 
 TEST_CASE("contract 1: keys and values beyond a row's own length do not matter to it, though others see them") {
   for (const Layer layer : kAllLayers) {
-    LayerCase clean(
-        {.layer = layer, .batch = 1, .num_queries = 4, .num_keys = 40, .lens = Lens::kPerQuery, .seed = 12});
-    clean.lens.data = {40, 7, 0, 23};
-    LayerCase spoiled = clean;
-    spoil_from(spoiled.keys, [](std::int64_t) { return 23; });
-    spoil_from(spoiled.values, [](std::int64_t) { return 23; });
-    for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
-      const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
-      const RunResult actual = run_plan(plan, spoiled.inputs(), with_weights);
-      const std::int64_t heads = clean.multi_head() ? 1 : clean.view_heads();
-      for (std::int64_t h = 0; h < heads; ++h) {
-        const std::int64_t first = (h * 4 + 1) * plan.output_size();  // rows 1 to 3
-        CHECK(same_bits(expected.output.data() + first, actual.output.data() + first,
-                        static_cast<std::size_t>(3 * plan.output_size())));
-      }
-      for (std::int64_t h = 0; with_weights && h < clean.weight_heads(); ++h) {
-        CHECK(same_bits(row(expected.attention_weights, h * 4 + 1, 40), row(actual.attention_weights, h * 4 + 1, 40),
-                        120));
-      }
-    });
+    for (const std::int32_t seen : {1, 2, 23}) {
+      LayerCase clean(
+          {.layer = layer, .batch = 1, .num_queries = 4, .num_keys = 40, .lens = Lens::kPerQuery, .seed = 12});
+      clean.lens.data = {40, std::min(seen, 7), 0, seen};
+      LayerCase spoiled = clean;
+      spoil_from(spoiled.keys, [&](std::int64_t) { return seen; });
+      spoil_from(spoiled.values, [&](std::int64_t) { return seen; });
+      for_each_plan(clean, [&](const Plan& plan, bool with_weights) {
+        const RunResult expected = run_plan(plan, clean.inputs(), with_weights);
+        const RunResult actual = run_plan(plan, spoiled.inputs(), with_weights);
+        CAPTURE(seen);
+        const std::int64_t heads = clean.multi_head() ? 1 : clean.view_heads();
+        for (std::int64_t h = 0; h < heads; ++h) {
+          const std::int64_t first = (h * 4 + 1) * plan.output_size();  // rows 1 to 3
+          CHECK(same_bits(expected.output.data() + first, actual.output.data() + first,
+                          static_cast<std::size_t>(3 * plan.output_size())));
+        }
+        for (std::int64_t h = 0; with_weights && h < clean.weight_heads(); ++h) {
+          CHECK(same_bits(row(expected.attention_weights, h * 4 + 1, 40), row(actual.attention_weights, h * 4 + 1, 40),
+                          120));
+        }
+      });
+    }
   }
 }
 
 TEST_CASE("contract 1: a row has the same bits however many keys the other rows see") {
   constexpr std::int64_t kQueries = 17, kKeys = 300;
   for (const Layer layer : kAllLayers) {
-    LayerCase alike(
-        {.layer = layer, .batch = 1, .num_queries = kQueries, .num_keys = kKeys, .lens = Lens::kPerQuery, .seed = 14});
+    LayerCase alike({.layer = layer,
+                     .batch = 1,
+                     .num_queries = kQueries,
+                     .num_keys = kKeys,
+                     .size = 24,
+                     .value_size = 24,
+                     .lens = Lens::kPerQuery,
+                     .seed = 14});
     std::fill(alike.lens.data.begin(), alike.lens.data.end(), 50);
     LayerCase longer = alike;
     longer.lens.data.back() = kKeys;
-    for_each_plan(alike, [&](const Plan& plan, bool with_weights) {
+    PlanOptions by_pairs = alike.plan_options();
+    by_pairs.pairs = Pairs::kAlways;
+    const auto check = [&](const Plan& plan, bool with_weights) {
       const RunResult expected = run_plan(plan, alike.inputs(), with_weights);
       const RunResult actual = run_plan(plan, longer.inputs(), with_weights);
       const std::int64_t heads = alike.multi_head() ? 1 : alike.view_heads();
@@ -87,7 +98,9 @@ TEST_CASE("contract 1: a row has the same bits however many keys the other rows 
         CHECK(same_bits(row(expected.attention_weights, h * kQueries, kKeys),
                         row(actual.attention_weights, h * kQueries, kKeys), (kQueries - 1) * kKeys));
       }
-    });
+    };
+    for_each_plan(alike, check);
+    for_each_plan(alike.attention, alike.shape, by_pairs, check);
   }
 }
 

@@ -42,7 +42,7 @@ HeadKeys::HeadKeys(const PoolJob& job, std::int64_t b, std::int64_t h, std::size
   // Fewer keys than were prepared may have another center; then they are packed anew.
   if (packed_.lens == nullptr) return;
   const auto prepared = static_cast<std::size_t>(packed_.lens[b]);
-  are_packed_ = center_ == central_key(job.keys, b, h, prepared, score_size_);
+  are_packed_ = center_.key == central_key(job.keys, b, h, prepared, score_size_).key;
 }
 
 std::size_t HeadKeys::span_size(std::size_t span) const { return std::min(plan_.span_keys, limit_ - span); }
@@ -63,7 +63,7 @@ const float* HeadKeys::panels(std::size_t first) {
                               .keys_stride = job_.keys.row_stride,
                               .num_keys = std::min(held, limit_ - span),
                               .size = score_size_,
-                              .center = center_,
+                              .center = center_.key,
                               .half_norms = plan_.layer->score == Score::kGaussian,
                               .panels = packed_keys_,
                               .panel_stride = plan_.inner_size * panel_});
@@ -233,19 +233,19 @@ double distance(const float* a, const float* b, std::size_t size) {
 
 }  // namespace
 
-const float* central_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
-                         std::size_t size) {
+Center central_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
+                   std::size_t size) {
   std::array<const float*, 3> finite{};
-  std::size_t count = 0;
-  for (std::size_t j = 0; j < num_keys && count < finite.size(); ++j) {
-    const float* key = keys.at(b, h, static_cast<std::int64_t>(j));
+  std::size_t count = 0, seen = 0;
+  for (; seen < num_keys && count < finite.size(); ++seen) {
+    const float* key = keys.at(b, h, static_cast<std::int64_t>(seen));
     if (std::all_of(key, key + size, [](float x) { return std::isfinite(x); })) finite[count++] = key;
   }
-  if (count < finite.size()) return finite[0];
+  if (count < finite.size()) return {finite[0], num_keys + 1};
   const double d01 = distance(finite[0], finite[1], size), d02 = distance(finite[0], finite[2], size),
                d12 = distance(finite[1], finite[2], size);
   const std::array<double, 3> sums{d01 + d02, d01 + d12, d02 + d12};
-  return finite[static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin())];
+  return {finite[static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin())], seen};
 }
 
 }  // namespace attend::detail

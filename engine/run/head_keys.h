@@ -13,6 +13,16 @@
 
 namespace attend::detail {
 
+// What a gaussian's keys are packed about: of the first three of a head's keys whose elements are all finite, the one
+// that is nearest to the others, so that no single key far away costs all others their accuracy. Of fewer, the first;
+// of none, null.
+struct Center {
+  const float* key = nullptr;
+  std::size_t seen = 0;  // of the head's first keys, so many decide it; more than there are, where three are not finite
+};
+Center central_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
+                   std::size_t size);
+
 class HeadKeys {
  public:
   // Keys `begin` to limit - 1. window: where keys are projected, or null.
@@ -23,7 +33,9 @@ class HeadKeys {
   std::int64_t head() const { return h_; }  // of keys
 
   // What a gaussian's keys and queries are moved by, or null.
-  const float* center() const { return center_; }
+  const float* center() const { return center_.key; }
+  // Whether that follows from the keys which a row sees that sees the first `len` of the head.
+  bool sees_center(std::int32_t len) const { return len >= 0 && static_cast<std::size_t>(len) >= center_.seen; }
 
   // The span that begins with key `span` is used next: projects it, if that is done here.
   void hold(std::size_t span);
@@ -108,8 +120,8 @@ class HeadKeys {
   float* const value_pair_sums_;
   std::int32_t* const fit_values_;
   std::optional<float> values_mean_square_;
-  const float* center_ = nullptr;
-  bool are_packed_ = true;  // about it, where keys are prepared
+  Center center_;
+  bool are_packed_ = true;  // whether prepared keys are packed about center_
   std::uint16_t* const key_parts_;
   std::uint8_t* const fit_for_parts_;
   std::uint16_t* const value_parts_;
@@ -120,12 +132,6 @@ class HeadKeys {
   std::size_t paired_span_ = kNone;                                // what value_pair_sums_ are of
   bool values_finite_ = true;
 };
-
-// What a gaussian's keys are packed about: of the first three of a head's keys whose elements are all finite, the one
-// that is nearest to the others, so that no single key far away costs all others their accuracy. Of fewer, the first;
-// of none, null.
-const float* central_key(const Rows<const float>& keys, std::int64_t b, std::int64_t h, std::size_t num_keys,
-                         std::size_t size);
 
 }  // namespace attend::detail
 

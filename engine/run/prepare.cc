@@ -97,8 +97,8 @@ void pack_gaussian(const Addition& addition, std::int64_t b, std::int64_t h) {
   }
   const Rows<const float> kept{rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
   const auto total = static_cast<std::size_t>(before + addition.count(b));
-  const float* center = central_key(kept, b, h, total, size);
-  const bool same_center = center == central_key(kept, b, h, static_cast<std::size_t>(before), size);
+  const float* center = central_key(kept, b, h, total, size).key;
+  const bool same_center = center == central_key(kept, b, h, static_cast<std::size_t>(before), size).key;
   const std::size_t panel = plan.kernels->pack.panel_width;
   const std::size_t first = same_center ? static_cast<std::size_t>(before) / panel * panel : 0;
   plan.kernels->pack.keys({.keys = kept.at(b, h, static_cast<std::int64_t>(first)),

@@ -34,6 +34,7 @@ TileScores::TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head,
 void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens) {
   h_ = h;
   rows_ = rows;
+  lens_ = lens;
   if (plan_.factored) {
     kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
                                       .stride = job_.queries.row_stride,
@@ -81,7 +82,7 @@ void TileScores::score(const Tile& tile, std::size_t first, std::size_t columns,
   if (plan_.factored) return score_by_exponentials(tile, first, columns, lens, scores);
   if (plan_.layer->score == Score::kAdditive) return score_by_tanh(tile, first, columns, scores);
   score_products(tile, first, columns, lens, scores, max_lanes);
-  if (plan_.layer->score == Score::kGaussian) score_infinite_queries(tile, first, columns, scores);
+  if (plan_.layer->score == Score::kGaussian) score_by_formula(tile, first, lens, scores);
 }
 
 kernels::ScorePartsArgs TileScores::parts_of(const Tile& tile, std::size_t first, std::size_t columns,
@@ -130,20 +131,23 @@ void TileScores::score_products(const Tile& tile, std::size_t first, std::size_t
                                 .fit_keys = pairs.fit_keys});
 }
 
-// Gaussian: a query with an infinite element is infinitely far from every key, which the products turn into NaN. Such
-// rows are scored by the formula itself: -inf, or NaN where a key is infinite in the same element.
-void TileScores::score_infinite_queries(const Tile& tile, std::size_t first, std::size_t columns, float* scores) const {
+// Rows of a gaussian that products do not serve are scored by the formula itself: queries with an infinite element,
+// which are infinitely far from every key (-inf, or NaN where a key is infinite in the same element), but NaN to the
+// products; and rows that do not see all keys that decided the center, lest hidden keys change their bits.
+void TileScores::score_by_formula(const Tile& tile, std::size_t first, const std::int32_t* lens, float* scores) const {
   for (std::size_t r = 0; r < tile.rows; ++r) {
     const float* query = job_.queries.at(b_, h_, tile.m + static_cast<std::int64_t>(r));
-    if (std::none_of(query, query + size_, [](float x) { return std::isinf(x); })) continue;
-    for (std::size_t j = 0; j < columns; ++j) {
-      const float* key = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first + j));
+    const bool is_infinite = std::any_of(query, query + size_, [](float x) { return std::isinf(x); });
+    if (!is_infinite && keys_.sees_center(lens_[tile.row + r])) continue;
+    for (std::int32_t j = 0; j < lens[r]; ++j) {
+      const float* key = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first) + j);
       double squared = 0;
       for (std::size_t k = 0; k < size_; ++k) {
         const double difference = static_cast<double>(query[k]) - static_cast<double>(key[k]);
         squared += difference * difference;
       }
-      scores[r * plan_.scores_stride + j] = static_cast<float>(-0.5 * static_cast<double>(plan_.query_scale) * squared);
+      scores[r * plan_.scores_stride + static_cast<std::size_t>(j)] =
+          static_cast<float>(-0.5 * static_cast<double>(plan_.query_scale) * squared);
     }
   }
 }

@@ -7,14 +7,14 @@
 
 namespace attend::detail {
 
-TileValues::TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens, std::size_t begin, std::size_t limit,
-                       std::byte* worker, NextRows& next_rows)
+TileValues::TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens, std::size_t begin,
+                       std::optional<std::size_t> all_see, std::byte* worker, NextRows& next_rows)
     : plan_(plan),
       kernels_(*plan.kernels),
       keys_(keys),
       lens_(lens),
       begin_(begin),
-      limit_(limit),
+      all_see_(all_see),
       value_size_(static_cast<std::size_t>(plan.head_value_size)),
       accumulators_stride_(plan.padded_values * plan.accumulator_levels),
       writes_first_(accumulators_stride_ == value_size_),
@@ -38,9 +38,11 @@ void TileValues::choose_exponents(std::size_t rows) {
   }
 }
 
-// Keys of the block of values that begins with key `first`.
+// Keys of the block of values that begins with key `first`. The last block is shorter only where all rows see it to its
+// end: else whether a row that does goes by pairs would depend on whether others see more.
 std::size_t TileValues::block_size(std::size_t first) const {
-  return std::min({kernels::kInnerBlock, plan_.tile_keys, limit_ - first});
+  const std::size_t block = std::min(kernels::kInnerBlock, plan_.tile_keys);
+  return all_see_ ? std::min(block, *all_see_ - first) : block;
 }
 
 void TileValues::pool(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first, std::size_t columns,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "engine/run/head_keys.h"
 #include "engine/run/next_rows.h"
@@ -15,9 +16,10 @@ namespace attend::detail {
 
 class TileValues {
  public:
-  // Of keys `begin` to limit - 1. lens: of the group at work.
-  TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens, std::size_t begin, std::size_t limit,
-             std::byte* worker, NextRows& next_rows);
+  // Of keys from `begin` on. all_see: how many of the head's keys every row sees, if all see as many
+  // lens: of the group at work.
+  TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens, std::size_t begin,
+             std::optional<std::size_t> all_see, std::byte* worker, NextRows& next_rows);
 
   // A group of so many queries comes next, whose lengths are there.
   void begin(std::size_t rows);
@@ -56,7 +58,8 @@ class TileValues {
   const kernels::KernelSet& kernels_;
   HeadKeys& keys_;
   const RowLens& lens_;
-  const std::size_t begin_, limit_;
+  const std::size_t begin_;
+  const std::optional<std::size_t> all_see_;
   const std::size_t value_size_;
   const std::size_t accumulators_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
   // Whether products with the first keys are written to whole rows of accumulators, rather than added to rows that were

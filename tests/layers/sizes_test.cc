@@ -134,6 +134,25 @@ TEST_CASE("gaussian: a key far away, wherever it stands, takes no accuracy from 
   }
 }
 
+TEST_CASE("gaussian: keys that a row does not see, farther from those that it sees than floats can tell") {
+  LayerCase c({.layer = Layer::kGaussian,
+               .batch = 1,
+               .num_queries = 3,
+               .num_keys = 3,
+               .size = 1,
+               .value_size = 1,
+               .causal = Causal::kTopLeft,
+               .seed = 50});
+  c.queries.data = {0, 0, 0};
+  c.keys.data = {0, 3e19f, 3e19f};
+  c.values.data = {1, 2, 3};
+  for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+    const RunResult result = run_plan(plan, c.inputs(), with_weights);
+    CHECK(result.output[0] == 1.0f);
+    CHECK(result.output[1] == 1.0f);
+  });
+}
+
 TEST_CASE("runs with fewer batch entries, queries or keys than were planned for") {
   for (const Layer layer : kAllLayers) {
     const LayerCase large({.layer = layer, .batch = 4, .num_queries = 50, .num_keys = 300, .seed = 49});
