@@ -25,8 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
 // One row of scores through a step of the softmax, and its powers taken apart.
-HWY_NOINLINE void RowToPowers(const SoftmaxTileRows<hn::ScalableTag<float>>& rows, const SoftmaxTileArgs& softmax,
-                              size_t r, TileNumbers* tiles) {
+static HWY_NOINLINE void RowToPowers(const SoftmaxTileRows<hn::ScalableTag<float>>& rows,
+                                     const SoftmaxTileArgs& softmax, size_t r, TileNumbers* tiles) {
   rows.Step(hn::ScalableTag<float>(), softmax, r);
   const float* powers = softmax.scores + static_cast<std::ptrdiff_t>(r) * softmax.scores_stride;
   RowToParts<Cut::kCut>(PartsTag(), powers, softmax.num_columns, r, tiles);

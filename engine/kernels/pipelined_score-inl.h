@@ -29,6 +29,7 @@
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/panel-inl.h"
 #include "engine/kernels/score_group-inl.h"
+#include "engine/simd/compat-inl.h"
 #include "engine/simd/in_order-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,7 +39,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)  // simd::kSumsStay
+#if ATTEND_TARGET_IS_AVX2_FMA
 
 // sum 1/tau of four terms and of the next four, as fractions.
 template <class D>

@@ -103,7 +103,7 @@ HWY_INLINE bool KeyParts(const KeyPartsArgs& args) {
 }
 
 // Of each row, whether it is fit, and whether all are. Kept out of the way: some are not, or nothing but zeros.
-HWY_NOINLINE bool FitValues(const ValuePartsArgs& args, size_t width) {
+static HWY_NOINLINE bool FitValues(const ValuePartsArgs& args, size_t width) {
   bool all = true;
   for (size_t j = 0; j < args.num_values; ++j) {
     const float* row = args.values + static_cast<std::ptrdiff_t>(j) * args.row_stride;
@@ -158,7 +158,7 @@ HWY_INLINE size_t LongestOf(const std::int32_t* lens, size_t n, size_t all) {
 // Scores of columns and rows that are not fit, in the place of what the tiles made of their zeros. Columns by a chain
 // of multiply-adds in the order of terms, each on its own, so that a score has its bits whatever is beside it. Then
 // rows, by the tile product, so that theirs are its bits for all columns.
-HWY_NOINLINE void PatchScores(const ScorePartsArgs& args) {
+static HWY_NOINLINE void PatchScores(const ScorePartsArgs& args) {
   const size_t width = PanelWidth(hn::ScalableTag<float>());
   const auto query = [&](size_t r) { return args.plain_queries + static_cast<std::ptrdiff_t>(r) * args.plain_stride; };
   const auto scores = [&](size_t r) { return args.scores + static_cast<std::ptrdiff_t>(r) * args.scores_stride; };
@@ -225,7 +225,7 @@ void ScoreByParts(const ScorePartsArgs& args) {
 
 // Values that are not fit, one by one: each adds its product to the rows that see it, and to no other, which 0 times
 // infinity would touch.
-HWY_NOINLINE void PatchPool(const PoolPartsArgs& args) {
+static HWY_NOINLINE void PatchPool(const PoolPartsArgs& args) {
   const size_t width = PanelWidth(hn::ScalableTag<float>());
   for (size_t j = 0; j < args.num_values; ++j) {
     if (args.fit_values[j] != 0) continue;

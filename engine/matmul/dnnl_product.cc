@@ -250,6 +250,7 @@ void DnnlProduct::Impl::keep_row_independent(const char* name) {
     // One row alone is always like itself; it comes last.
     if (is_kept[p] && (primitives[p].rows > 1 || kept.empty())) kept.push_back(primitives[p]);
   }
+  if (kept.empty()) fail(name, ": oneDNN offers no row count that gives a row the same bits wherever it stands");
   primitives = std::move(kept);
   std::sort(primitives.begin(), primitives.end(),
             [](const RowsPrimitive& a, const RowsPrimitive& b) { return a.rows > b.rows; });

@@ -16,6 +16,15 @@
 #define ATTEND_TARGET_IS_EMULATED (HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128)
 #endif
 
+// True for AVX2 with FMA, whose loops may go in an order of our own (kSumsStay, in_order-inl.h).
+#ifndef ATTEND_TARGET_IS_AVX2_FMA
+#ifdef HWY_DISABLE_BMI2_FMA
+#define ATTEND_TARGET_IS_AVX2_FMA 0
+#else
+#define ATTEND_TARGET_IS_AVX2_FMA (HWY_TARGET == HWY_AVX2)
+#endif
+#endif
+
 // HWY_ATTR of lambdas that keep vectors of their function: clang 14 left some out of line, and a loop's 24 sums in
 // memory (multi_head/b8_s128_e768_h12 on AVX3: 53 ms instead of 37).
 #ifndef ATTEND_INLINE_ATTR
@@ -81,16 +90,14 @@ HWY_INLINE double HorizontalSum(D d, V sum, V lost) {
 // where several terms make a turn of the loop, unless it is told by name to leave each where it is, in the order of the
 // program. Then four terms can make a turn (kSumsStay), which saves instructions. What AVX-512 wants for pairs of terms
 // is AddProduct (kernels/pairs-inl.h).
-#if HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)
-static constexpr bool kSumsStay = true;
+static constexpr bool kSumsStay = ATTEND_TARGET_IS_AVX2_FMA;
 
+#if ATTEND_TARGET_IS_AVX2_FMA
 template <class D>
 HWY_INLINE void AddProductInOrder(D /*d*/, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& sum) {
   asm volatile("vfmadd231ps %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "x"(b.raw));
 }
 #else
-static constexpr bool kSumsStay = false;
-
 template <class D>
 HWY_INLINE void AddProductInOrder(D /*d*/, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& sum) {
   sum = hn::MulAdd(a, b, sum);

@@ -10,12 +10,14 @@
 
 #include <hwy/highway.h>
 
+#include "engine/simd/compat-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace attend {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_AVX2 && !defined(HWY_DISABLE_BMI2_FMA)
+#if ATTEND_TARGET_IS_AVX2_FMA
 
 #define ATTEND_IN_ORDER(instruction, a, b, result) \
   asm volatile(instruction " %2, %1, %0" : "+x"((result).raw) : "x"((a).raw), "x"((b).raw))
