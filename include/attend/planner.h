@@ -76,7 +76,8 @@ struct ProfileEntry {
 // Choices that were measured, as a text that people can read, compare and keep in a repository:
 //     attend profile 2, library 0.1.0, cpu Intel(R) Xeon(R) Processor
 //     layer=dot B=1 M=16 ... target=AVX3 threads=1: path=dot/lanes tile_queries=0 tile_keys=0 us=12.3
-//   One line per problem, sorted. Empty lines and lines that start with # are passed over when parsing.
+//   One line per problem, sorted. Empty lines and lines that start with # are passed over when parsing, and
+//   not kept.
 //   A plan takes the entry of exactly its problem, and none other: other batch, one key more, another target or number
 //     of threads are other problems, which the rules serve.
 //   Thread-safety: a value; const functions may be called from many threads. find, entries, library and cpu allocate

@@ -33,7 +33,7 @@ struct BenchCompareWords {
 void check_machines(const BenchmarkRun& a, const BenchmarkRun& b, bool across_machines) {
   std::string text;
   for (const ContextDifference& difference : machine_differences(a, b)) {
-    text += (text.empty() ? "" : "; ") + difference.key + " " + io::in_quotes(difference.a) + " and " +
+    text += (text.empty() ? "" : "; ") + io::printable(difference.key) + " " + io::in_quotes(difference.a) + " and " +
             io::in_quotes(difference.b);
   }
   if (across_machines) {

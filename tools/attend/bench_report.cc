@@ -56,7 +56,8 @@ void add_run(const char* name, const BenchmarkRun& run, const std::vector<Contex
              std::string ContextDifference::*side, std::string& text) {
   text += std::string(name) + ": " + run.label + "\n";
   Table table({.indent = 3, .right_aligned = false});
-  for (const ContextDifference& difference : differences) table.add({difference.key, io::printable(difference.*side)});
+  for (const ContextDifference& difference : differences)
+    table.add({io::printable(difference.key), io::printable(difference.*side)});
   text += table.text();
 }
 

@@ -1,4 +1,6 @@
 // attend compare: how far two tensors are apart. For scripts that hold a result against another implementation's.
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -41,6 +43,12 @@ double distance(float a, float b) {
   return std::isnan(d) ? HUGE_VAL : d;
 }
 
+// With as many digits as tell it from its neighbours.
+std::string exactly(double number) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
+
 void compare(const CompareWords& words) {
   io::Notices notices;
   const Tensor actual = io::load_tensor(words.actual, &notices), expected = io::load_tensor(words.expected, &notices);
@@ -64,7 +72,7 @@ void compare(const CompareWords& words) {
   if (largest > 0) std::printf(" at %s", place_text(where, actual.sizes).c_str());
   std::printf(", of values up to %.3g, in %zu elements\n", magnitude, actual.data.size());
   if (words.tolerance && !(largest <= *words.tolerance)) {
-    throw Error("largest difference is " + scientific(largest) + ", expected at most " + scientific(*words.tolerance));
+    throw Error("largest difference is " + exactly(largest) + ", expected at most " + exactly(*words.tolerance));
   }
 }
 
@@ -72,7 +80,8 @@ void compare(const CompareWords& words) {
 
 Command add_compare(CLI::App& app) {
   auto words = std::make_shared<CompareWords>();
-  CLI::App* sub = app.add_subcommand("compare", "Prints the largest difference of two tensors of equal sizes.");
+  CLI::App* sub =
+      app.add_subcommand("compare", "Prints the largest difference of two equal-sized tensors, as float32.");
   sub->add_option("ACTUAL", words->actual, "A tensor: file.npy, file.npz:name or file.safetensors:name.")->required();
   sub->add_option("EXPECTED", words->expected, "The tensor it should equal.")->required();
   sub->add_option_function<std::string>(

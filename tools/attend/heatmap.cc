@@ -49,7 +49,7 @@ Weights load_weights(const std::string& file) {
     throw Error(file + ": attention weights have sizes " + to_string(s) + ", expected (B, M, N) or (B, H, M, N)");
   if (rank == 2) s.insert(s.begin(), 1);
   if (rank < 4) s.insert(s.begin() + 1, 1);
-  if (s[2] == 0 || s[3] == 0)
+  if (s[1] == 0 || s[2] == 0 || s[3] == 0)
     throw Error(file + ": attention weights have sizes " + to_string(tensor.sizes) + ": nothing to draw");
   return {
       .batch = s[0], .heads = s[1], .rows = s[2], .columns = s[3], .has_heads = rank == 4, .tensor = std::move(tensor)};

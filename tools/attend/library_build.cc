@@ -23,7 +23,8 @@ using Library = std::unique_ptr<void, CloseLibrary>;
 
 // Its own symbols first: where this program uses a shared library too, that is a third build.
 Library load(const std::string& path) {
-  if (!std::filesystem::exists(path)) throw Error(path + ": no such file");
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) throw Error(path + ": no such file");
   // Without a directory the file would be looked for where the system keeps libraries.
   Library library(dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
   if (!library) throw Error(path + ": not a shared library that can be loaded: " + dlerror());

@@ -57,6 +57,23 @@ std::string wrong_usage_text(const CLI::App& app, const CLI::ParseError& error) 
   return missing && !unknown.empty() ? "unknown word '" + unknown.front() + "'" : error.what();
 }
 
+// The words of a command line, last one first, as CLI11 takes them from a vector. It reads "--output=" as an option
+// whose value follows, which would be the next option: here the value is the empty one.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  bool has_options = true;  // up to "--"
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    has_options = has_options && word != "--";
+    const bool is_empty_value = has_options && word.starts_with("--") && word.find('=') == word.size() - 1;
+    if (is_empty_value) word.pop_back();
+    words.push_back(std::move(word));
+    if (is_empty_value) words.emplace_back();
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 int run_action(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (command.words->parsed()) command.action();
@@ -71,7 +88,7 @@ int main_of(int argc, char** argv) {
                                          add_targets(app), add_check(app),         add_heatmap(app),
                                          add_compare(app), add_bench_compare(app), add_turns(app)};
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(argc, argv));
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
     return finish_output();
@@ -91,6 +108,8 @@ int main_of(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A reader that has gone is a failing stdout like others: files that lie ready beside their goals are to be removed.
   std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that may not grow any more (ulimit -f): writing it fails then.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return attend::tools::main_of(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -14,6 +14,7 @@
 #include "tools/attend/outputs.h"
 #include "tools/attend/progress.h"
 #include "tools/io/file.h"
+#include "tools/io/message.h"
 
 namespace attend::tools {
 namespace {
@@ -31,10 +32,24 @@ Profile read_profile(const std::string& path) {
   }
 }
 
+Profile profile_so_far(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? read_profile(path) : Profile();
+}
+
+// Before anything is measured: that the choice can be added to the file.
+void check_takes_entries(const std::string& path) {
+  const Profile there = profile_so_far(path), here;
+  if (there.entries().empty() || there.cpu() == here.cpu()) return;
+  throw Error(path + ": measured on cpu " + io::in_quotes(there.cpu()) + ", this is " + io::in_quotes(here.cpu()) +
+              "; expected a file of this CPU, or a new one");
+}
+
 void note_other_origin(const std::string& path, const Profile& profile) {
   const Profile here;
   const auto note = [&](const char* what, const std::string& there, const std::string& ours) {
-    if (there != ours) print_note(path + ": measured on " + what + " \"" + there + "\", this is \"" + ours + "\"");
+    if (there == ours) return;
+    print_note(path + ": measured on " + what + " \"" + io::printable(there) + "\", this is \"" + ours + "\"");
   };
   note("cpu", profile.cpu(), here.cpu());
   note("library", profile.library(), here.library());
@@ -115,15 +130,15 @@ std::optional<Profile> load_profile(const TuneWords& words) {
 }
 
 Tuning tune(const Problem& problem, const TuneWords& words) {
-  Profile profile;
   const bool save = !words.profile.empty();
-  std::error_code ignored;
-  if (save && std::filesystem::exists(words.profile, ignored)) profile = read_profile(words.profile);
+  if (save) check_takes_entries(words.profile);
   check_writable(words.profile);
   Tuned tuned = [&] {
     const Progress progress("tuning");
     return Planner::tune(problem.layer.attention, problem.shape, problem.options);
   }();
+  // Read now: another process may have added an entry meanwhile.
+  Profile profile = save ? profile_so_far(words.profile) : Profile();
   if (save) {
     try {
       profile.merge(tuned.profile);

@@ -134,6 +134,10 @@ void check_not_empty(const CLI::App& app, const std::vector<std::string>& words)
 }
 
 void check_ending(const std::string& word, const std::string& path, const std::vector<std::string>& endings) {
+  if (path.starts_with("--")) {
+    wrong_usage(word + ": '" + path + "', expected a file name and not an option; a file of that name is './" + path +
+                "'");
+  }
   std::string expected;
   for (const std::string& ending : endings) {
     if (path.ends_with(ending) && path.size() > ending.size()) return;

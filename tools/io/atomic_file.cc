@@ -71,7 +71,10 @@ AtomicFile::AtomicFile(std::string label, std::string goal) : label_(std::move(l
     return ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   });
   if (descriptor_ < 0) fail_to("create a file beside it", errno);
-  if (exists) static_cast<void>(::fchmod(descriptor_, mode));
+  if (!exists) return;
+  // First the owner, since changing it may clear bits of the mode. Only root can; others' files become the writer's.
+  static_cast<void>(::fchown(descriptor_, status.st_uid, status.st_gid) == 0);
+  static_cast<void>(::fchmod(descriptor_, mode));
 }
 
 AtomicFile::~AtomicFile() {

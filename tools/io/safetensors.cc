@@ -18,7 +18,8 @@ constexpr std::uint64_t kLengthBytes = 8;
 // The reference reader's bound (MAX_HEADER_SIZE in safetensors/src/tensor.rs).
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 
-// Element sizes of every type that the format has, so that data_offsets are checked for those too that are not read.
+// Element sizes of every type that is known, so that data_offsets are checked for those too that are not read. A type
+// of a later day spoils only its own tensor.
 struct Dtype {
   std::uint64_t bits;
   ElementType type;
@@ -45,6 +46,8 @@ const std::map<std::string, Dtype, std::less<>>& dtypes() {
       {"F6_E3M2", {6, kOther}},
       {"F8_E5M2", {8, kOther}},
       {"F8_E4M3", {8, kOther}},
+      {"F8_E5M2FNUZ", {8, kOther}},
+      {"F8_E4M3FNUZ", {8, kOther}},
       {"F8_E8M0", {8, kOther}},
   };
   return kDtypes;
@@ -60,7 +63,7 @@ void check_entry(const SafetensorsEntry& entry, const std::string& label, std::u
                     ", the bytes after the header");
   }
   const auto found = dtypes().find(entry.dtype);
-  if (found == dtypes().end()) fail(label, "unknown dtype " + in_quotes(entry.dtype));
+  if (found == dtypes().end()) return;
   const std::uint64_t expected = checked_num_bytes(label, entry.shape, found->second.bits);
   if (entry.end - entry.begin != expected) {
     fail(label, offsets_text(entry) + " hold " + std::to_string(entry.end - entry.begin) + " bytes, expected " +
@@ -115,9 +118,10 @@ class Safetensors final : public TensorFile {
     const SafetensorsEntry& entry = found->second;
     StoredTensor tensor;
     tensor.label = tensor_label(file_->path(), name);
-    tensor.type = dtypes().find(entry.dtype)->second.type;
+    const auto dtype = dtypes().find(entry.dtype);
+    tensor.type = dtype == dtypes().end() ? ElementType::kOther : dtype->second.type;
     tensor.type_name =
-        tensor.type == ElementType::kOther ? "dtype " + entry.dtype : std::string(to_string(tensor.type));
+        tensor.type == ElementType::kOther ? "dtype " + printable(entry.dtype) : std::string(to_string(tensor.type));
     tensor.sizes = entry.shape;
     tensor.data = std::make_unique<FileRange>(file_, tensor.label, data_offset_ + entry.begin, entry.end - entry.begin);
     return tensor;

@@ -56,7 +56,8 @@ TEST_CASE("attend: help and version are no errors") {
 }
 
 TEST_CASE("attend: help has the same words and lines whatever CLI11 makes of them") {
-  CHECK(run_attend({"compare", "--help"}).out == R"(Prints the largest difference of two tensors of equal sizes.
+  CHECK(run_attend({"compare", "--help"}).out ==
+        R"(Prints the largest difference of two equal-sized tensors, as float32.
 Usage: attend compare [OPTIONS] ACTUAL EXPECTED
 
 Positionals:
@@ -357,6 +358,18 @@ TEST_CASE("attend: what cannot be printed is an error, and no output file has ch
   CHECK(dir.names() == std::vector<std::string>{"old.csv", "old.npy", "old.txt", "q.npy"});
 }
 
+TEST_CASE("attend: a file that may not grow so large is an error, and nothing of it stays") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 300, 64}));
+  dir.write("old.npy", "old");
+  const std::vector<std::string> limited = {"/bin/sh", "-c", "ulimit -f 16 && exec \"$0\" \"$@\""};
+  const Finished finished =
+      run_attend({"run", "--layer", "dot", "--queries", q, "--output", dir.path("old.npy")}, -1, limited);
+  CHECK(is_error(finished, "old.npy: cannot write: "));
+  CHECK(dir.read("old.npy") == "old");
+  CHECK(dir.names() == std::vector<std::string>{"old.npy", "q.npy"});
+}
+
 TEST_CASE("attend: where one of two outputs cannot be put in place, the other is what it was") {
   for (const bool replaces : {true, false}) {
     const TempDir dir;
@@ -404,6 +417,14 @@ TEST_CASE("attend: a word that is empty is wrong usage, not a word that was not 
                          std::string(word) + " is empty"));
   }
   CHECK(is_wrong_usage(run_attend({"softmax", "--input", "", "--output", out}), "--input is empty"));
+  // Written with =, and an option where a value is missing: neither takes the next option for its value.
+  const std::string lens = "--valid-lens=" + dir.path("none.npy");
+  CHECK(is_wrong_usage(run_attend({"softmax", "--input=" + q, "--output=", lens}), "--output"));
+  CHECK(is_wrong_usage(run_attend({"run", "--layer", "dot", "--queries", q, "--output=", lens}), "--output"));
+  CHECK(is_wrong_usage(run_attend({"run", "--layer", "dot", "--queries", q, "--output", lens}),
+                       "--output: '" + lens + "', expected a file name and not an option"));
+  CHECK(is_wrong_usage(run_attend({"plan", "--layer", "dot", "--shape", "1,2,3", "--profile=", "--tune"}),
+                       "--profile is empty"));
   CHECK(is_wrong_usage(run_attend({"compare", q, ""}), "EXPECTED is empty"));
   CHECK(dir.names() == std::vector<std::string>{"q.npy"});
 }

@@ -29,14 +29,16 @@ struct Finished {
 
 // Absent where the build has no command to try (ATTEND_BUILD_TOOLS off); the tests then are too.
 #ifdef ATTEND_CLI_PATH
-// stdout_descriptor: one that takes what would be kept in `out`; -1: none.
-inline Finished run_attend(std::vector<std::string> words, int stdout_descriptor = -1) {
+// stdout_descriptor: one that takes what would be kept in `out`; -1: none. before: words of a command that runs it.
+inline Finished run_attend(std::vector<std::string> words, int stdout_descriptor = -1,
+                           const std::vector<std::string>& before = {}) {
   const TempDir streams;
   const std::string out = streams.write("out", ""), err = streams.write("err", "");
   words.insert(words.begin(), ATTEND_CLI_PATH);
 #ifdef ATTEND_EMULATOR
   words.insert(words.begin(), ATTEND_EMULATOR);
 #endif
+  words.insert(words.begin(), before.begin(), before.end());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

@@ -104,6 +104,11 @@ TEST_CASE("attend --profile: errors name the file, and its line; notes say where
   CHECK(is_error(plan({"--tune", "--profile", dir.path("none/tuned.txt")}), "none/tuned.txt: cannot write: "));
   CHECK(is_wrong_usage(plan({"--profile", ""}), "--profile is empty"));
   CHECK(is_wrong_usage(run_attend({"check", "--layer", "dot", "--shape", "1,2,3", "--tune"}), "--tune"));
+  REQUIRE(plan({"--tune", "--profile", dir.path("here.txt")}).exit_code == 0);
+  std::string text = dir.read("here.txt");
+  text.replace(0, text.find('\n'), "attend profile 2, library 0.0.0, cpu Another");
+  const std::string elsewhere = dir.write("elsewhere.txt", text);
+  CHECK(is_error(plan({"--tune", "--profile", elsewhere}), "elsewhere.txt: measured on cpu 'Another', this is '"));
   const std::string other = dir.write("other.txt", "attend profile 2, library 0.0.0, cpu Another\n");
   const Finished noted = plan({"--profile", other});
   CHECK(noted.exit_code == 0);
