@@ -2,7 +2,10 @@
 #ifndef ATTEND_BASE_MESSAGE_H_
 #define ATTEND_BASE_MESSAGE_H_
 
+#include <array>
+#include <charconv>
 #include <cstdint>
+#include <locale>
 #include <sstream>
 #include <string>
 
@@ -22,8 +25,16 @@ inline std::string one_line(std::string text) {
 template <class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   std::ostringstream message;
+  message.imbue(std::locale::classic());  // whatever the program's is
   (message << ... << parts);
   throw Error(one_line(message.str()));
+}
+
+// As printf("%.3g") and the like write it, with a point in every locale.
+inline std::string number_text(double number, std::chars_format format, int precision) {
+  std::array<char, 400> text;  // 309 digits before the point
+  const std::to_chars_result end = std::to_chars(text.data(), text.data() + text.size(), number, format, precision);
+  return end.ec == std::errc() ? std::string(text.data(), end.ptr) : "?";
 }
 
 // An option that is none of its values: a binding's cast of a number that it did not look at.

@@ -1,9 +1,9 @@
 // A plan in words: a line for each choice and its reason, then what it costs.
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <string>
 
+#include "engine/base/message.h"
 #include "engine/plan/cost.h"
 #include "engine/plan/planner.h"
 
@@ -25,9 +25,7 @@ std::string rounded(double value) {
     value /= 1000;
     ++prefix;
   }
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %s", value, prefixes[prefix]);
-  return text;
+  return number_text(value, std::chars_format::general, 3) + " " + prefixes[prefix];
 }
 
 }  // namespace

@@ -111,6 +111,7 @@ void choose_bilinear_side(PlanImpl& plan) {
   plan.key_map = project_queries ? nullptr : plan.layer->key.get();
   plan.score_size = project_queries ? plan.shape.key_size : plan.shape.query_size;
   std::ostringstream why;
+  why.imbue(std::locale::classic());
   why << "W is applied to the " << (project_queries ? "queries" : "keys") << ": "
       << (project_queries ? query_side : key_side) * 2e-6 << " MFLOP per batch entry with the scores, against "
       << (project_queries ? key_side : query_side) * 2e-6 << " on the other side";

@@ -1,7 +1,8 @@
 #include "engine/plan/prefetch_rules.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "engine/base/message.h"
 
 namespace attend::detail {
 namespace {
@@ -10,9 +11,7 @@ namespace {
 constexpr std::size_t kMinL2 = std::size_t{2} << 20;
 
 std::string mib_text(std::size_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
+  return number_text(static_cast<double>(bytes) / (1 << 20), std::chars_format::general, 4) + " MiB";
 }
 
 const char* text_of(kernels::PrefetchInto into) {

@@ -268,11 +268,9 @@ std::string problem_text(const PlanImpl& plan) {
 }
 
 std::string microseconds_text(double microseconds) {
-  char text[32];
   // Three digits, more before the point, and never an exponent.
   const int decimals = microseconds < 9.995 ? 2 : microseconds < 99.95 ? 1 : 0;
-  std::snprintf(text, sizeof text, "%.*f", decimals, microseconds);
-  return text;
+  return number_text(microseconds, std::chars_format::fixed, decimals);
 }
 
 }  // namespace detail

@@ -1,5 +1,7 @@
 // Profiles: the text and back, what is wrong with a text, and when a plan takes an entry.
+#include <clocale>
 #include <limits>
+#include <locale>
 #include <string>
 #include <vector>
 
@@ -205,6 +207,31 @@ TEST_CASE("profile: an entry for exactly this problem overrides the rules, and t
   other(kShape, {.parts = Parts::kAlways});
   if (Target::available().size() > 1) other(kShape, {.target = Target::available()[1]});
   CHECK(GaussianAttention().plan(kShape, {.profile = &profile}).explain().find("profile") == std::string::npos);
+}
+
+// Where it is not installed, as in most containers, the C locale stays "C" and only the C++ one is tried.
+TEST_CASE("profile, messages and reasons have a point and no groups of digits, whatever the program's locale") {
+  struct Groups final : std::numpunct<char> {
+    char do_thousands_sep() const override { return '.'; }
+    char do_decimal_point() const override { return ','; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const Profile entry = profile_of(problem_of(DotAttention(), kShape), "dot/fused");
+  const std::string c_locale = std::setlocale(LC_ALL, nullptr);
+  const std::locale cpp_locale = std::locale::global(std::locale(std::locale::classic(), new Groups));
+  for (const char* name : {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8"}) {
+    if (std::setlocale(LC_ALL, name) != nullptr) break;
+  }
+  const std::string profile = entry.text();
+  Shape large = kShape;
+  large.num_keys = 1'234'567'890'123;
+  const std::string message = error_message([&] { DotAttention().plan(large); });
+  const std::string reasons = DotAttention().plan(kShape).explain();
+  std::locale::global(cpp_locale);
+  std::setlocale(LC_ALL, c_locale.c_str());
+  CHECK(profile.ends_with("us=12.2\n"));
+  CHECK(message.find("1234567890123") != std::string::npos);
+  CHECK(reasons == DotAttention().plan(kShape).explain());
 }
 
 TEST_CASE("profile: forced path and tiles override it") {
