@@ -79,18 +79,18 @@ void fold_group(const double* x, std::size_t count, double mean_alpha, float* al
   double mean_log2 = 0.0;
   for (std::size_t i = 0; i < count; ++i) mean_log2 += std::log2(std::abs(2.0 * x[i])) / static_cast<double>(count);
   const float k = static_cast<float>(std::exp2(mean_log2) * mean_alpha * 0x1p-16);
-  double sums[14] = {};
+  double sums[kSumOfEight] = {};
   for (std::size_t i = 0; i < 8; ++i) {
     alphas[i] = i < count ? static_cast<float>(static_cast<double>(k) / (2.0 * x[i])) : 0.0f;
     if (i >= count) continue;
     const double x_over_k = 0.5 / static_cast<double>(alphas[i]);
     sums[i] = x_over_k;
-    sums[8 + i / 2] += x_over_k;
-    sums[12 + i / 4] += x_over_k;
+    sums[kSumsOfTwo + i / 2] += x_over_k;
+    sums[kSumsOfFour + i / 4] += x_over_k;
   }
   std::copy(std::begin(sums), std::end(sums), constants);
-  constants[14] = static_cast<float>(sums[12] + sums[13]);
-  constants[15] = k;
+  constants[kSumOfEight] = static_cast<float>(sums[kSumsOfFour] + sums[kSumsOfFour + 1]);
+  constants[kFactor] = k;
   for (std::size_t tier = 0, terms = 8; terms > 0; ++tier, terms /= 2) {
     for (std::size_t part = 1; part <= terms; part *= 2) {
       for (std::size_t i = 0; i + part <= count; i += part) {
@@ -103,8 +103,8 @@ void fold_group(const double* x, std::size_t count, double mean_alpha, float* al
 }  // namespace
 
 float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded) {
-  const std::size_t groups = (num_hiddens + 7) / 8;
-  float* ranges = folded + 24 * groups;
+  float* constants = folded + folded_constants_at(num_hiddens);
+  float* ranges = folded + folded_ranges_at(num_hiddens);
   std::fill(ranges, ranges + kNumScoreTiers - 1, kExpMax);
   double sum = 0.0;
   float max = 0.0f;
@@ -129,7 +129,7 @@ float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded) {
       x[i] = std::copysign(std::max(std::abs(exact), smallest), exact);
     }
     largest_group = std::max(largest_group, group);
-    fold_group(x, count, kMeanAlpha[u / 8 % 8], folded + u, folded + 8 * groups + 2 * u, ranges);
+    fold_group(x, count, kMeanAlpha[u / 8 % 8], folded + u, constants + u / 8 * kGroupConstants, ranges);
   }
   if (largest_group > sum / 5) ranges[0] = -1.0f;
   if (largest_group > sum / 2) ranges[1] = -1.0f;
@@ -146,7 +146,7 @@ void widen_key_exps(float* exps, std::size_t num_hiddens, std::size_t lanes, std
 }
 
 float widest_range(const float* folded_w_v, std::size_t num_hiddens) {
-  const float* ranges = folded_w_v + (num_hiddens + 7) / 8 * 24;
+  const float* ranges = folded_w_v + folded_ranges_at(num_hiddens);
   return *std::max_element(ranges, ranges + kNumScoreTiers - 1);
 }
 

@@ -133,9 +133,14 @@ struct AdditiveScoreKernels {
 // Returns scale, the power of two that leaves max|x| in [0.5, 1); [1, 2) if max|w_v| >= 2^127, since 2^128 is no float.
 // Weights below 2^-28 of the mean |w_v| are replaced by that, lest an alpha is infinite: scores change by less than
 // 8e-9 sum|w_v|. Weights that are all zero have scale 0; infinite and NaN weights scale 1 and the ranges -1.
+constexpr std::size_t folded_constants_at(std::size_t num_hiddens) { return (num_hiddens + 7) / 8 * 8; }
+constexpr std::size_t folded_ranges_at(std::size_t num_hiddens) { return 3 * folded_constants_at(num_hiddens); }
 constexpr std::size_t folded_w_v_size(std::size_t num_hiddens) {
-  return (num_hiddens + 7) / 8 * 24 + static_cast<std::size_t>(kNumScoreTiers) - 1;
+  return folded_ranges_at(num_hiddens) + static_cast<std::size_t>(kNumScoreTiers) - 1;
 }
+// Places among a group's 16 constants, after the sums of one.
+inline constexpr std::size_t kGroupConstants = 16, kSumsOfTwo = 8, kSumsOfFour = 12, kSumOfEight = 14, kFactor = 15;
+
 float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded);
 
 // Where num_more keys will follow num_keys, whose exponentials are there: the vector of the last of these becomes as

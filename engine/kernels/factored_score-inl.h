@@ -100,7 +100,7 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   const size_t vector = hn::Lanes(d) * args.num_hiddens;  // of keys
   Group<kNarrow> group{args.query_exps + row * stride,
                        args.key_exps + (panel * PanelWidth(d) + lane) * args.num_hiddens, args.folded_w_v,
-                       args.folded_w_v + RoundUpTo8(args.num_hiddens), narrow};
+                       args.folded_w_v + folded_constants_at(args.num_hiddens), narrow};
   PrefetchLines lines = ahead.lines;  // in registers
   const size_t per_group = kRows == kScoreRowsPerStep ? ahead.per_group : 0;
   for (size_t left = args.num_hiddens; left != 0;) {
@@ -117,7 +117,7 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
       group.query_exps += 8;
       group.key_exps += 8 * group.width(d);
       group.alphas += 8;
-      group.constants += 16;
+      group.constants += kGroupConstants;
     }
     AddBlock(d, s0, sum0, carry0);
     AddBlock(d, s1, sum1, carry1);
@@ -221,7 +221,7 @@ struct PanelView {
 // The tier with the most terms per division whose range holds max|a| + max|b|.
 HWY_INLINE ScoreTier ChooseTier(const FactoredScoreArgs& args, float sum_of_maxima) {
   if (args.forced_tier >= 0) return static_cast<ScoreTier>(args.forced_tier);
-  const float* ranges = args.folded_w_v + 3 * RoundUpTo8(args.num_hiddens);
+  const float* ranges = args.folded_w_v + folded_ranges_at(args.num_hiddens);
   int tier = 0;
   while (tier < static_cast<int>(ScoreTier::kRational) && !(sum_of_maxima <= ranges[tier])) ++tier;
   return static_cast<ScoreTier>(tier);

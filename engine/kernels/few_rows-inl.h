@@ -66,7 +66,7 @@ HWY_INLINE void PrefetchAgain(const float* p, const LaterRows& later) {
 // into L1, length/decode_n1024 on AVX3 193 us by a branch and 157 by a constant, AVX2 161 and 151, SSE4 266 and 241.
 template <class D, class Run>
 HWY_INLINE void ForPrefetchInto(D /*d*/, PrefetchInto into, const Run& run) {
-  constexpr bool kWholeLines = simd::HoldsWholeLines(D()), kHas32Registers = kVectorsPerPanel > 2;
+  constexpr bool kWholeLines = simd::HoldsWholeLines(D());
   switch (into) {
     case PrefetchInto::kL2ThenL1:
       if constexpr (kWholeLines) return run(std::integral_constant<PrefetchInto, PrefetchInto::kL2ThenL1>());

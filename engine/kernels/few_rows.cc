@@ -19,7 +19,7 @@ void Dots(const DotRowsArgs& args) { DotRows(hn::ScalableTag<float>(), args); }
 void Pool(const PoolRowsArgs& args) { PoolRows(hn::ScalableTag<float>(), args); }
 
 FewRowsKernels Kernels() {
-  return {&Dots, &Pool, simd::HoldsWholeLines(hn::ScalableTag<float>()), kVectorsPerPanel > 2, kDotsPrefetch};
+  return {&Dots, &Pool, simd::HoldsWholeLines(hn::ScalableTag<float>()), kHas32Registers, kDotsPrefetch};
 }
 
 }  // namespace

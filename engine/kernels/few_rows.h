@@ -23,8 +23,8 @@ namespace attend::kernels {
 inline constexpr std::size_t kPoolSum = 8;
 
 // Which cache later rows are prefetched into: at distance `ahead`, and where the name has a second level, again at the
-// shorter distance `again`. Vectors of less than a line prefetch each line several times anyway: they
-// take kL1Twice for kL1 and the others for kL2 (kL2ThenL1 cost AVX2 a tenth, length/decode_n*, Zen 4).
+// shorter distance `again`. Vectors of less than a line prefetch each line several times anyway: they take kL1Twice for
+// kL1 and the others for kL2 (kL2ThenL1 cost AVX2 a tenth, length/decode_n*, Zen 4).
 enum class PrefetchInto {
   kL2,
   kL2KeysThenL1,  // keys again 4 rows further down the same head; kL2 with 16 registers

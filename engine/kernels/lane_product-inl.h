@@ -64,7 +64,7 @@ HWY_INLINE void LaneRowsFrom(D d, const LaneProduct& p, const LaneTerms& terms, 
 // 4), AVX2, query_lanes/q32_n256_d128_off4 44 us, _unkept 54; SSE4 128 and 131. With 32 registers 12 rows meet each
 // value at a time, and there is little to win. Copying rows before they are used won half as much and lost from memory.
 // Rows that see different keys are not worth a third copy of the loops.
-static constexpr bool kKeepsValues = kVectorsPerPanel == 2 && !ATTEND_TARGET_IS_EMULATED;
+static constexpr bool kKeepsValues = !kHas32Registers && !ATTEND_TARGET_IS_EMULATED;
 
 template <std::size_t kRows, class D>
 HWY_INLINE void LaneRowsOfKept(D d, const LaneProduct& p, LaneTerms terms) {
@@ -197,7 +197,7 @@ template <bool kAhead, class D>
 HWY_INLINE void MultiplyValueColumns(D d, const LaneProduct& p) {
   const std::size_t lanes = hn::Lanes(d);
   std::size_t column = 0;
-  if constexpr (kVectorsPerPanel > 2 && !kAhead) {
+  if constexpr (kHas32Registers && !kAhead) {
     if (!p.ahead.empty()) {  // values come from memory
       for (; column + 4 * lanes <= p.num_columns; column += 4 * lanes) LaneColumns<true, false, 4, false>(d, p, column);
     }
@@ -214,7 +214,7 @@ HWY_INLINE void MultiplyValueColumns(D d, const LaneProduct& p) {
 
 template <class D>
 HWY_INLINE void MultiplyValues(D d, const LaneProduct& p) {
-  constexpr bool kMayFetch = kLanesPrefetch && kVectorsPerPanel > 2;
+  constexpr bool kMayFetch = kLanesPrefetch && kHas32Registers;
   if (kMayFetch && p.fetches) {
     MultiplyValueColumns<kMayFetch>(d, p);
   } else {

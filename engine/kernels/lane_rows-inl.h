@@ -32,7 +32,7 @@ namespace simd = attend::HWY_NAMESPACE;
 static constexpr bool kFourVectors = simd::kSumsStay;
 
 // Vectors of queries that are in registers at a time, in the product with keys.
-static constexpr std::size_t kMaxKeyVectors = kVectorsPerPanel > 2 ? 3 : kFourVectors ? 4 : 2;
+static constexpr std::size_t kMaxKeyVectors = kHas32Registers ? 3 : kFourVectors ? 4 : 2;
 
 // Rows of a that are in registers at a time, for the number of vectors. Keys: 16, 8 x 2 or 8 x 3 sums with 32
 // registers, 12 or 6 x 2 with 16. With one vector every multiplication loads what it broadcasts, and two loads a cycle
@@ -42,7 +42,7 @@ static constexpr std::size_t kMaxKeyVectors = kVectorsPerPanel > 2 ? 3 : kFourVe
 // instead of 46).
 template <bool kValues, std::size_t kVectors>
 constexpr std::size_t LaneRowsPerStep() {
-  if (kVectorsPerPanel <= 2) return 12 / kVectors;
+  if (!kHas32Registers) return 12 / kVectors;
   if (kVectors == 1) return 16;
   if (!kValues) return 8;
   return kVectors == 2 ? 12 : 6;
@@ -140,7 +140,7 @@ HWY_INLINE SeenTerms SeenByRows(const LaneProduct& p, const LaneTerms& terms, st
   return {within(*least), within(*most)};
 }
 
-// A sum times its row's factor, as LaneResults say of a factor of 0.
+// v times factor, but 0 where that is 0, whatever v is (LaneResults says why).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V TimesFactor(D d, V v, V factor) {
   return hn::IfThenZeroElse(hn::Eq(factor, hn::Zero(d)), hn::Mul(v, factor));

@@ -46,7 +46,8 @@ struct LaneProduct {
   float* c;                  // row i at c + i * c_stride, aligned, whole vectors
   std::size_t c_stride;
   bool add;                              // to c
-  std::span<PrefetchRows> ahead;         // keys: rows to prefetch meanwhile; values: as given, they come from memory
+  std::span<PrefetchRows> ahead;         // keys: rows to prefetch meanwhile; values: if there are any, values come from
+                                         // memory, and these are prefetched if fetches
   bool fetches = false;                  // values: these rows are prefetched meanwhile, too
   bool two_lines = false;                // of `ahead` a term, where 16 keys are at work
   bool keep_values = false;              // values: as LanesArgs has it
@@ -86,8 +87,8 @@ static constexpr std::ptrdiff_t kKeptColumnsAhead = 2 * PrefetchRows::kLine;
 //
 // On AVX2, four terms make a turn, and no more lines are prefetched than a step has keys: what is started beside
 // multiply-adds counts where others' threads run on the core. EPYC (Zen 3), relative to one term a turn, on a core of
-// one's own and on a shared one: query_lanes/q64_n512_d64 0.97 and 0.94, q16_n1024_d64_l3_ahead 0.90 to
-// 0.96 and 0.83 to 0.93. Rows of values that are kept four to a turn as well: nothing.
+// one's own and on a shared one: query_lanes/q64_n512_d64 0.97 and 0.94, q16_n1024_d64_l3_ahead 0.90 to 0.96 and 0.83
+// to 0.93. Rows of values that are kept four to a turn as well: nothing.
 template <bool kAhead, std::size_t kRows, class Term>
 HWY_INLINE void KeyTerms(const LaneProduct& p, std::size_t count, const float* const& a, const float* b,
                          const Term& term) {

@@ -138,7 +138,7 @@ HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, cons
   PairsColumns<kRows>(d, args, pair_sums, rows, paired, results);
 }
 
-// Rows in parts: those that go by pairs from their copies, then the others.
+// Rows some at a time: those that go by pairs from their copies, then the others.
 template <class D>
 void LinearPairs(D d, const LinearPairsArgs& args) {
   const LinearRowsArgs& all = args.linear;

@@ -77,7 +77,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
 // Rows and vectors of a step; tile_pairs-inl.h counts registers.
-static constexpr size_t kPairedRowsPerStep = kVectorsPerPanel > 2 ? 8 : 4;
+static constexpr size_t kPairedRowsPerStep = kHas32Registers ? 8 : 4;
 static constexpr size_t kMaxPairedVectors = 2;
 static_assert(kVectorsPerPanel % kMaxPairedVectors == 0);
 // As many per row and panel as the tile product prefetches.

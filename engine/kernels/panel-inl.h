@@ -19,11 +19,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 // The tile product keeps kRows x kVectorsPerPanel accumulators in registers, beside one panel row and one broadcast.
 // With 32 registers 6 x 4 + 4 + 1 = 29 fit, with 16 only 6 x 2 + 2 + 1 = 15: hence 4 and 2. AVX-512, Arm 64-bit and
 // RISC-V have 32.
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV
-static constexpr size_t kVectorsPerPanel = 4;
-#else
-static constexpr size_t kVectorsPerPanel = 2;
-#endif
+static constexpr bool kHas32Registers =
+    (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) || HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_RVV;
+static constexpr size_t kVectorsPerPanel = kHas32Registers ? 4 : 2;
 
 template <class D>
 HWY_INLINE size_t PanelWidth(D d) {

@@ -38,10 +38,9 @@ inline constexpr float kMinWithParts = 0x1p-60f;
 
 // Tiles hold 16 rows of 32 terms, or 32 terms of 16 columns; parts of A are laid out as tile (r / 16, k / 32, part),
 // those of B as tile (n / 16, k / 32, part), 512 numbers each, zeros where there is no term or column. Lines of A where
-// there is no row are left as they are: they touch only rows of C that nobody reads.
+// there is no row are left as they are: they touch only rows of C that nobody reads. Terms k and k + 16 of 32 are
+// neighbours in a tile: whole vectors of floats become whole vectors of parts then.
 inline constexpr std::size_t kPartsRows = 16, kPartsColumns = 16, kPartsTerms = 32, kPartsTile = 512;
-
-// Terms k and k + 16 of 32 are neighbours in a tile: whole vectors of floats become whole vectors of parts then.
 
 // Numbers (std::uint16_t) of the parts of `count` rows or columns of `terms` terms.
 inline constexpr std::size_t parts_size(std::size_t count, std::size_t terms) {

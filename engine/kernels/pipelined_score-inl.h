@@ -67,7 +67,8 @@ struct ScoresFrom {
 
   template <class D>
   HWY_INLINE ScoresFrom group(D d, size_t g) const {
-    return {query_exps + 8 * g, key_exps + 8 * g * hn::Lanes(d), stride, alphas + 8 * g, constants + 16 * g};
+    return {query_exps + 8 * g, key_exps + 8 * g * hn::Lanes(d), stride, alphas + 8 * g,
+            constants + kGroupConstants * g};
   }
   HWY_INLINE TwoScores pair(size_t p) const {
     if constexpr (kPairs == 1) return {query_exps, query_exps, key_exps, key_exps + stride, alphas};
@@ -182,7 +183,7 @@ HWY_INLINE void PipelinedTile(D d, const FactoredScoreArgs& args, ScoresFrom<kPa
                               size_t lines_per_group, float* scores, std::ptrdiff_t scores_stride) {
   using V = hn::Vec<D>;
   static_assert(kGroupsPerBlock<8> == 4);
-  static constexpr float kNoTerms[16] = {};  // constants by which fractions add nothing
+  static constexpr float kNoTerms[kGroupConstants] = {};  // constants by which fractions add nothing
   const size_t lanes = hn::Lanes(d), groups = args.num_hiddens / 8, rest = args.num_hiddens % 8;
   BlockSums<D, 2 * kPairs> sums;
   sums.Clear(d);
@@ -234,7 +235,7 @@ HWY_NOINLINE void PipelinedFourRows(D d, const FactoredScoreArgs& args, size_t m
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m);
   ScoresFrom<2> first{args.query_exps + row * args.query_exps_stride,
                       args.key_exps + panel * PanelWidth(d) * args.num_hiddens, args.query_exps_stride, args.folded_w_v,
-                      args.folded_w_v + RoundUpTo8(args.num_hiddens)};
+                      args.folded_w_v + folded_constants_at(args.num_hiddens)};
   float* scores = args.scores + row * args.scores_stride + panel * PanelWidth(d);
   PrefetchLines lines = ahead.lines;  // in registers
   for (size_t i = 0; i < count; ++i) {
@@ -251,7 +252,7 @@ HWY_NOINLINE void PipelinedRow(D d, const FactoredScoreArgs& args, size_t m, siz
   const ScoresFrom<1> first{args.query_exps + row * args.query_exps_stride,
                             args.key_exps + panel * PanelWidth(d) * args.num_hiddens,
                             lanes * static_cast<std::ptrdiff_t>(args.num_hiddens), args.folded_w_v,
-                            args.folded_w_v + RoundUpTo8(args.num_hiddens)};
+                            args.folded_w_v + folded_constants_at(args.num_hiddens)};
   float* scores = args.scores + row * args.scores_stride + panel * PanelWidth(d);
   PipelinedTile(d, args, first, ahead.lines, 0, scores, lanes);
 }

@@ -20,7 +20,7 @@ void Step(const LanesArgs& args) { LanesStep(hn::ScalableTag<float>(), args); }
 void StoreWeights(const StoreLanesArgs& args) { StoreLaneWeights(hn::ScalableTag<float>(), args); }
 
 QueryLanesKernels Kernels() {
-  return {hn::Lanes(hn::ScalableTag<float>()), kLanesPrefetch, kVectorsPerPanel > 2, &Pack, &Step, &StoreWeights};
+  return {hn::Lanes(hn::ScalableTag<float>()), kLanesPrefetch, kHas32Registers, &Pack, &Step, &StoreWeights};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 
+#include "engine/kernels/additive_score.h"
 #include "engine/kernels/prefetch.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
@@ -25,11 +26,6 @@ namespace simd = attend::HWY_NAMESPACE;
 // Groups of eight hidden units between compensated additions: four quotients, or one group.
 template <size_t kTerms>
 static constexpr size_t kGroupsPerBlock = kTerms > 2 ? kTerms / 2 : 1;
-
-// Places within a group's constants (fold_w_v), after the sums of one.
-static constexpr size_t kSumsOfTwo = 8, kSumsOfFour = 12, kSumOfEight = 14, kFactor = 15;
-
-constexpr size_t RoundUpTo8(size_t n) { return (n + 7) / 8 * 8; }
 
 // A group of eight hidden units of one query and one vector of keys. kNarrow: a vector that is kept narrow, 0 in lanes
 // beyond.

@@ -168,8 +168,9 @@ HWY_INLINE const std::int32_t* ThatLimit(const std::int32_t* lens, size_t rows, 
   return static_cast<size_t>(shortest) < all ? lens : nullptr;
 }
 
-// Rows `row` to end - 1 by one panel, inner block by inner block, so that a block of B (128 x 64 floats = 32 KiB with
-// AVX-512) stays in L1 while all rows pass over it. lens and inner_lens: of args, or nullptr where they limit nothing.
+// Rows first_row to end_row - 1 by one panel, inner block by inner block, so that a block of B (128 x 64 floats, 32 KiB
+// with AVX-512) stays in L1 while all rows pass over it. lens and inner_lens: of args, or nullptr where they limit
+// nothing.
 template <class D>
 HWY_INLINE void MultiplyPanel(D d, const TileProductArgs& args, size_t panel, size_t first_row, size_t end_row,
                               const std::int32_t* lens, const std::int32_t* inner_lens) {

@@ -13,8 +13,8 @@ namespace attend::kernels {
 struct TileProductArgs {
   const float* a;           // row m at a + m * a_stride, inner elements; read as scalars, so no padding is needed
   std::ptrdiff_t a_stride;  // elements
-  const float*
-      b;  // panels (pack.h): row k of panel p at b + p * b_panel_stride + k * b_row_stride, panel_width elements
+  // Panels (pack.h): row k of panel p at b + p * b_panel_stride + k * b_row_stride, panel_width elements.
+  const float* b;
   std::size_t b_panel_stride;   // elements; panel_width for rows used where they lie
   std::ptrdiff_t b_row_stride;  // elements; panel_width for packed panels, any for rows used where they lie
   float* c;                     // row m at c + m * c_stride, whole vectors are written; aligned to a vector

@@ -72,7 +72,7 @@ Choice choose(TensorView<const float> W, [[maybe_unused]] const char* name, Prod
   const std::size_t in = to_size(W.size(1)), out = to_size(W.size(0));
   if (has_short_vectors()) return {Products::kLinearRows, " (faster than oneDNN without AVX-512)"};
   if (are_large_weights(in, out)) {
-    return {Products::kLinearRows, " (in parts that stay in L2, which the weights as a whole may not)"};
+    return {Products::kLinearRows, " (in blocks that stay in L2, which the weights as a whole may not)"};
   }
   if (!DnnlProduct::is_offered(in, out)) {
     return {Products::kLinearRows, " (oneDNN has only its reference implementation here)"};

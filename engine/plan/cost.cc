@@ -78,7 +78,7 @@ double round_to(double n, std::size_t multiple) {
 // FLOPs that a core at its peak would have done in the time of the products.
 double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_flops) {
   const double d = to_double(plan.score_size), n = std::max(to_double(plan.shape.num_keys), 1.0);
-  const double rows = std::max(to_double(plan.shape.num_queries * plan.group_heads()), 1.0);
+  const double rows = to_double(plan.rows_per_kv_head());
   const double columns = std::max(to_double(plan.head_value_size), 1.0);
   const std::size_t lanes = plan.kernels->query_lanes.lanes;
   const auto in_whole_vectors = [lanes](double count) { return round_to(count, lanes) / count; };
@@ -105,9 +105,7 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
 }
 
 double num_items(const PlanImpl& plan) {
-  const std::int64_t heads = plan.reads_rows() ? 1 : plan.num_kv_heads;
-  const double entries = to_double(plan.shape.batch * heads) / static_cast<double>(plan.entries_per_item);
-  return std::max(entries, 1.0) * static_cast<double>(plan.query_ranges * plan.head_ranges * plan.num_chunks());
+  return std::max(static_cast<double>(plan.num_items(to_size(plan.shape.batch), plan.num_chunks())), 1.0);
 }
 
 // Bytes/s of the smallest level that holds them all.

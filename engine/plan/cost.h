@@ -7,7 +7,8 @@
 
 namespace attend::detail {
 
-// Of the full shape, all keys valid that a causal mask leaves. Depends on layer, shape and options, not on the machine.
+// Of the full shape, all keys valid that a causal mask leaves, by the path, tiles and ranges that were chosen. No speed
+// of a machine enters.
 struct Work {
   double score_flops = 0, pool_flops = 0;  // products of queries and keys, of weights and values
   double projection_flops = 0;             // maps of queries, keys, values, heads

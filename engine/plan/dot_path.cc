@@ -36,9 +36,8 @@ constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
 //            8 heads of size 128, 512 keys: 48 queries 1.07, 64 1.00
 //
 // Zen 5 and Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles
-// were equal. EPYC (Zen 3), AVX2, 8 heads: 128 queries of 64
-// keys of size 32 1.10, of size 64 1.06, of size 128 1.03; 128 of 256 0.96; 96 of 256 1.03, but 4 x 96 of 512, which
-// come from afar, 0.83 to 0.97. So AVX2 has a few keys more.
+// were equal. EPYC (Zen 3), AVX2, 8 heads: 128 queries of 64 keys of size 32 1.10, of size 64 1.06, of size 128 1.03;
+// 128 of 256 0.96; 96 of 256 1.03, but 4 x 96 of 512, which come from afar, 0.83 to 0.97. So AVX2 has a few keys more.
 constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat
@@ -106,11 +105,6 @@ constexpr double kCachedBytes = 2 * 1024 * 1024;
 // SSE4: 1.2 for 8 rows against 8 MB (planner_map/b1_h4_m8_n4096_d64).
 constexpr double kWideFarBytes = 6 * 1024 * 1024, kNarrowFarBytes = 12 * 1024 * 1024;
 
-// Query rows that share a key-value head.
-double group_rows(const PlanImpl& plan) {
-  return std::max(to_double(plan.shape.num_queries) * to_double(plan.group_heads()), 1.0);
-}
-
 double lanes_of(const PlanImpl& plan) { return static_cast<double>(plan.kernels->query_lanes.lanes); }
 
 double key_value_bytes(const PlanImpl& plan) {
@@ -129,8 +123,8 @@ bool pads_values(const PlanImpl& plan) {
 
 // Share of the lanes that hold a row.
 double full_share(const PlanImpl& plan) {
-  const double vectors = std::ceil(group_rows(plan) / lanes_of(plan));
-  return group_rows(plan) / (vectors * lanes_of(plan));
+  const double vectors = std::ceil(to_double(plan.rows_per_kv_head()) / lanes_of(plan));
+  return to_double(plan.rows_per_kv_head()) / (vectors * lanes_of(plan));
 }
 
 // Rows up to which sums across lanes cost less than vectors of rows: the more, the longer the rows of keys are and the
@@ -181,7 +175,7 @@ double most_vectors(const PlanImpl& plan) {
 }
 
 bool lanes_pay(const PlanImpl& plan) {
-  const double rows = group_rows(plan), lanes = lanes_of(plan);
+  const double rows = to_double(plan.rows_per_kv_head()), lanes = lanes_of(plan);
   const bool pairs_gain_less = this_cpu().is_zen5() && plan.options.pairs != Pairs::kAlways;
   double most = lanes * most_vectors(plan);
   const double keys = to_double(plan.shape.num_keys);
@@ -211,7 +205,7 @@ bool lanes_pay(const PlanImpl& plan) {
 }  // namespace
 
 bool dot_path_fits(const PlanImpl& plan, Pooling pooling) {
-  const double rows = group_rows(plan);
+  const double rows = to_double(plan.rows_per_kv_head());
   // Gaussian scores need the norms that packing appends.
   const bool is_product = plan.layer->score == Score::kDot;
   switch (pooling) {
@@ -230,12 +224,13 @@ Pooling preferred_dot_path(const PlanImpl& plan) {
   // Prepared keys do not count, though packed ones would be used fastest (14 against 27 us by dot/decode, 8 queries, 4
   // heads, 256 keys of size 64): a plan for prepared keys gives the bits of one for keys. Who wants the 14 asks for the
   // path dot/fused.
-  if (dot_path_fits(plan, Pooling::kDecode) && group_rows(plan) <= most_decode_rows(plan)) return Pooling::kDecode;
+  if (dot_path_fits(plan, Pooling::kDecode) && to_double(plan.rows_per_kv_head()) <= most_decode_rows(plan))
+    return Pooling::kDecode;
   return dot_path_fits(plan, Pooling::kLanes) && lanes_pay(plan) ? Pooling::kLanes : Pooling::kFused;
 }
 
 std::string why_preferred(const PlanImpl& plan, Pooling pooling) {
-  const auto count = static_cast<std::int64_t>(group_rows(plan));
+  const auto count = static_cast<std::int64_t>(to_double(plan.rows_per_kv_head()));
   std::string rows = count == 1 ? "1 query row meets each key-value head"
                                 : std::to_string(count) + " query rows share each key-value head";
   switch (pooling) {

@@ -35,7 +35,7 @@ struct LayerImpl {
   std::int64_t query_size = 0, key_size = 0, value_size = 0;
   std::int64_t score_size = 0;       // per head: D of a dot product, U of an additive score; bilinear: the planner's
   std::int64_t head_value_size = 0;  // per head; 0: the value size
-  std::int64_t output_size = 0;      // 0: num_heads * head_value_size
+  std::int64_t output_size = 0;      // rows of W_o; 0: head_value_size
 
   // Maps of rows; null: the rows as they are. Bilinear has both query and key, of which a plan uses one.
   std::shared_ptr<const matmul::Linear> query, key, value, output;

@@ -47,7 +47,7 @@ void lay_out_shared(PlanImpl& plan, Carver& shared) {
   }
   const std::size_t pooled_size = plan.output_map == nullptr ? 0 : heads * to_size(plan.head_value_size);
   layout.pooled = shared.take(checked_multiply(query_rows, pooled_size, kWorkspace), sizeof(float));
-  if (plan.chunk_keys > 0) {
+  if (plan.has_chunks()) {
     const std::size_t chunks = checked_multiply(heads, plan.num_chunks(), kWorkspace);
     const std::size_t rows = checked_multiply(query_rows, chunks, kWorkspace);
     layout.chunk_accumulators = shared.take(checked_multiply(rows, plan.padded_values, kWorkspace), sizeof(float));

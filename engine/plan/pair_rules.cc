@@ -62,7 +62,7 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
                     keys >= static_cast<double>(plan.kernels->pack.panel_width);
   if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
-  const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
+  const double rows = to_double(plan.rows_per_kv_head());
   return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs &&
          (cpu.is_zen5() ? kScoresOnZen5 : kScores).holds(rows, size, keys);
 }
@@ -70,12 +70,12 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
 bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   const double keys = to_double(plan.shape.num_keys), size = to_double(plan.head_value_size);
   // Blocks of values are blocks of tiles.
-  const bool fits = !plan.reads_rows() && plan.chunk_keys == 0 && size > 0 && keys > 0 &&
+  const bool fits = !plan.reads_rows() && !plan.has_chunks() && size > 0 && keys > 0 &&
                     (plan.tile_keys % kernels::kInnerBlock == 0 || plan.tile_keys == plan.span_keys);
   if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
   if (!cpu.adds_beside_products() || !plan.kernels->value_pairs.has_registers_for_pairs) return false;
-  const double rows = to_double(plan.shape.num_queries) * to_double(plan.group_heads());
+  const double rows = to_double(plan.rows_per_kv_head());
   if (plan.layer->score == Score::kAdditive) {
     return rows >= kAdditiveRows && size >= kValuesPerHidden * to_double(plan.score_size);
   }
@@ -85,7 +85,7 @@ bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
 
 void choose_pairs(PlanImpl& plan) {
   // Chunks of keys: few queries.
-  plan.pairs_scores = plan.chunk_keys == 0 && !plan.reads_rows() && tiles_score_by_pairs(plan, this_cpu());
+  plan.pairs_scores = !plan.has_chunks() && !plan.reads_rows() && tiles_score_by_pairs(plan, this_cpu());
   plan.pairs_values = tiles_pool_by_pairs(plan, this_cpu());
   const char* why = plan.options.pairs == Pairs::kAlways
                         ? "asked for"

@@ -51,7 +51,7 @@ bool tiles_go_by_parts(const PlanImpl& plan, bool has_tiles) {
   if (!fits || plan.options.parts == Parts::kNever) return false;
   if (plan.options.parts == Parts::kAlways) return true;
   if (!has_tiles || plan.options.pairs == Pairs::kAlways) return false;
-  const double queries = to_double(plan.shape.num_queries), rows = queries * to_double(plan.group_heads());
+  const double queries = to_double(plan.shape.num_queries), rows = queries * to_double(plan.heads_per_kv_head());
   const double keys = to_double(plan.shape.num_keys), size = to_double(plan.score_size);
   if (queries < kMinQueries || rows < kMinSharedRows || keys < kMinKeys) return false;
   if (size < kMinSize || to_double(plan.head_value_size) < kMinSize) return false;

@@ -65,11 +65,11 @@ struct WorkspaceLayout {
   std::size_t pair_sums = 0, fit_keys = 0;                        // of a span, for scores by pairs of terms
   std::size_t paired_queries = 0, paired_rows = 0;                // a group of queries, for these
   std::size_t value_pair_sums = 0, fit_values = 0;                // of a span, for pooling by pairs of terms
+  std::size_t power_exponents = 0, paired_powers = 0;             // a group and a tile of queries, for that
   // For products by bfloat16 parts: of a group of queries, of a span, of a tile of powers.
   std::size_t query_parts = 0, queries_with_parts = 0;
   std::size_t key_parts = 0, keys_with_parts = 0, value_parts = 0, values_with_parts = 0;
   std::size_t power_parts = 0, lens_of_pass = 0;
-  std::size_t power_exponents = 0, paired_powers = 0;  // of a group and a tile of queries, for this
   std::size_t accumulators = 0, row_max = 0, row_sums = 0, row_totals = 0, row_lens = 0;
   std::size_t scores = 0, max_lanes = 0, tile_lens = 0;  // a tile
   std::size_t lane_factors = 0;                          // lanes: of their results
@@ -82,7 +82,7 @@ struct WorkspaceLayout {
 // Byte offsets into prepared keys, and what is there (run/key_side.h).
 struct PreparedLayout {
   std::size_t lens = 0;           // int32 (B)
-  std::size_t values_finite = 0;  // int32 (B, H): 1, or 0 if some value is infinite or NaN
+  std::size_t values_finite = 0;  // int32 (B, Hkv): 1, or 0 if some value is infinite or NaN
   // additive: projected keys, (B, key_capacity, H * U). gaussian: (B, Hkv, key_capacity, D). Dot, where queries are
   // few: (B, key_capacity, Hkv * D), and values likewise.
   std::size_t rows = 0, value_rows = 0;
@@ -108,7 +108,7 @@ struct PlanImpl {
   std::int64_t head_value_size = 0;  // per head
   std::int64_t context_size = 0;     // columns of an output row without the concatenated query
   std::int64_t output_size = 0;      // with it
-  float scale = 1.0f;                // of the dot product
+  float scale = 1.0f;                // of q . k: the layer's scale, a gaussian's 1 / sigma^2
   // What packed queries hold it times: log2(e) where scores are to be exponents of two; else 1, and the softmax applies
   // score_scale.
   float query_scale = 1.0f, score_scale = 1.0f;
@@ -147,6 +147,7 @@ struct PlanImpl {
   std::size_t entries_per_item = 1;
   WorkspaceLayout layout;
   PreparedLayout prepared;
+  std::vector<Reason> reasons;
 
   // How one of the maps multiplies (plan/part_rules.cc).
   kernels::LinearRowsKernels linear_rows(const matmul::Linear* map) const;
@@ -155,12 +156,20 @@ struct PlanImpl {
   // Whether kernels read keys and values where they lie, so that prepared ones are rows too.
   static bool reads_rows(Pooling way) { return way == Pooling::kLanes || way == Pooling::kDecode; }
   bool reads_rows() const { return reads_rows(pooling); }
+  // Whether items are chunks of keys, whose results merge_chunks joins.
+  bool has_chunks() const { return chunk_keys > 0; }
   // Of all keys that the plan is for.
-  std::size_t num_chunks() const { return chunk_keys == 0 ? 1 : divide_up(key_capacity, chunk_keys); }
+  std::size_t num_chunks() const { return has_chunks() ? divide_up(key_capacity, chunk_keys) : 1; }
   // Steps of lanes over the keys of an item.
-  std::size_t num_lane_steps() const { return divide_up(chunk_keys == 0 ? key_capacity : chunk_keys, tile_keys); }
-  // Query heads per key-value head.
-  std::int64_t group_heads() const { return num_heads / num_kv_heads; }
+  std::size_t num_lane_steps() const { return divide_up(has_chunks() ? chunk_keys : key_capacity, tile_keys); }
+  // Query heads, and rows of queries, that share a key-value head: one row at least.
+  std::int64_t heads_per_kv_head() const { return num_heads / num_kv_heads; }
+  std::int64_t rows_per_kv_head() const { return std::max<std::int64_t>(shape.num_queries * heads_per_kv_head(), 1); }
+  // Items of work when so many entries are pooled, their keys in so many chunks.
+  std::size_t num_items(std::size_t batch, std::size_t chunks) const {
+    const std::size_t heads = reads_rows() ? batch : batch * static_cast<std::size_t>(num_kv_heads);
+    return divide_up(heads, entries_per_item) * query_ranges * head_ranges * chunks;
+  }
   // Of the queries, keys, values and output that such a run pools, valid or not. By double: keys of the whole batch are
   // not checked for what fits in memory yet.
   std::size_t num_bytes(std::int64_t batch, std::int64_t num_queries, std::int64_t num_keys) const {
@@ -178,7 +187,6 @@ struct PlanImpl {
   }
   bool has_tile_queries() const { return has_tile_queries(pooling); }
   bool has_tile_keys() const { return has_tile_keys(pooling); }
-  std::vector<Reason> reasons;
 };
 
 }  // namespace attend::detail

@@ -15,7 +15,7 @@ namespace attend::detail {
 std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer, const Shape& shape,
                                           const PlanOptions& options);
 
-// Which layer a set of parameters and sizes asks for, and why.
+// Which layer parameters and sizes ask for. Throws Error where none does, naming what is missing.
 enum class LayerChoice { kAdditive, kBilinear, kDot };
 struct ParametersPresent {
   bool W_q = false, W_k = false, w_v = false, W = false;

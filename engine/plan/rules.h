@@ -6,8 +6,8 @@
 
 namespace attend::detail {
 
-// Chooses path, tiles and the split into work items from the facts, each with its reason. Throws Error for a forced
-// path that does not fit.
+// Chooses path, tiles and the split into work items from the facts, each with its reason. Throws Error for a path,
+// tiles or tiers that are asked for and do not fit.
 void apply_rules(PlanImpl& plan);
 
 }  // namespace attend::detail

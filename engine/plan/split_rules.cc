@@ -64,7 +64,7 @@ std::size_t even_head_ranges(std::size_t items, std::size_t threads, std::size_t
 
 // Of decoding.
 std::size_t decode_head_ranges(const PlanImpl& plan, std::size_t items) {
-  const std::size_t keys = plan.chunk_keys == 0 ? to_size(plan.shape.num_keys) : plan.chunk_keys;
+  const std::size_t keys = plan.has_chunks() ? plan.chunk_keys : to_size(plan.shape.num_keys);
   const std::size_t row_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t most = std::min(to_size(plan.num_kv_heads), keys * row_bytes / kDecodeItemBytes);
   return even_head_ranges(items, to_size(plan.options.threads), most);
@@ -101,7 +101,7 @@ void choose_projection(PlanImpl& plan) {
   if (enough_items && one_group) {
     const std::size_t fitting = kWindowBytes / (std::max<std::size_t>(plan.inner_size, 1) * sizeof(float));
     const std::size_t most = std::max<std::size_t>(batch / (threads == 1 ? 1 : kItemsPerThread * threads), 1);
-    const bool whole = plan.chunk_keys == 0 && plan.key_capacity <= fitting;
+    const bool whole = !plan.has_chunks() && plan.key_capacity <= fitting;
     if (whole) plan.entries_per_item = std::clamp<std::size_t>(fitting / plan.key_capacity, 1, most);
     plan.window_keys = whole ? plan.entries_per_item * plan.key_capacity : plan.span_keys;
   }
@@ -114,38 +114,55 @@ void choose_projection(PlanImpl& plan) {
                                (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
 }
 
-void choose_split(PlanImpl& plan) {
-  const bool decode = plan.pooling == Pooling::kDecode, lanes = plan.pooling == Pooling::kLanes;
-  const std::size_t heads =
-      std::max<std::size_t>(to_size(plan.shape.batch) * (decode || lanes ? 1 : to_size(plan.num_kv_heads)), 1);
+namespace {
+
+// Into how many ranges the queries or the heads of a unit go.
+void choose_ranges(PlanImpl& plan) {
+  const std::int64_t heads_per_unit = plan.reads_rows() ? 1 : plan.num_kv_heads;
+  const std::size_t units = std::max<std::size_t>(to_size(plan.shape.batch * heads_per_unit), 1);
   const std::size_t tiles = divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
-  plan.query_ranges = plan.options.threads == 1 ? 1 : std::clamp<std::size_t>(even_query_ranges(plan, heads), 1, tiles);
   const std::size_t chunks = plan.num_chunks();
-  if (chunks > 1 || plan.window_keys > 0 || plan.reads_rows()) plan.query_ranges = 1;
-  if (decode) plan.head_ranges = decode_head_ranges(plan, heads * chunks);
-  if (lanes) plan.head_ranges = lanes_head_ranges(plan, heads * chunks);
-  const bool by_head = lanes && plan.head_ranges == to_size(plan.num_kv_heads);
-  std::string why = plan.entries_per_item > 1 ? std::string("several entries of the batch each")
-                    : by_head                 ? std::string("one per key-value head and batch entry")
-                    : plan.head_ranges > 1    ? std::to_string(plan.head_ranges) + " ranges of heads per batch entry"
-                    : decode || lanes         ? std::string("one per batch entry")
-                    : plan.query_ranges == 1  ? std::string("one per key-value head and batch entry")
-                                              : std::to_string(plan.query_ranges) +
-                                                   " ranges of queries per head, since heads alone are too few to "
-                                                   "share evenly";
-  if (chunks > 1) {
-    why = std::to_string(chunks) + " chunks of " + std::to_string(plan.chunk_keys) +
-          (by_head                ? std::string(" keys per head")
-           : plan.head_ranges > 1 ? " keys of " + std::to_string(plan.head_ranges) + " ranges of heads"
-           : decode || lanes      ? std::string(" keys of all heads")
-                                  : std::string(" keys per head")) +
-          ", merged in order, since few queries share them";
+  const bool has_ranges = plan.options.threads > 1 && chunks == 1 && plan.window_keys == 0 && !plan.reads_rows();
+  plan.query_ranges = has_ranges ? std::clamp<std::size_t>(even_query_ranges(plan, units), 1, tiles) : 1;
+  if (plan.pooling == Pooling::kDecode) plan.head_ranges = decode_head_ranges(plan, units * chunks);
+  if (plan.pooling == Pooling::kLanes) plan.head_ranges = lanes_head_ranges(plan, units * chunks);
+}
+
+bool goes_by_head(const PlanImpl& plan) {
+  return plan.pooling == Pooling::kLanes && plan.head_ranges == to_size(plan.num_kv_heads);
+}
+
+std::string ranges_text(const PlanImpl& plan) {
+  if (plan.entries_per_item > 1) return "several entries of the batch each";
+  if (plan.query_ranges > 1) {
+    return std::to_string(plan.query_ranges) +
+           " ranges of queries per head, since heads alone are too few to share evenly";
   }
-  plan.reasons.push_back(
-      {"split",
-       count_text(divide_up(heads, plan.entries_per_item) * plan.query_ranges * plan.head_ranges * chunks, "item") +
-           " for " + std::to_string(plan.options.threads) + (plan.options.threads == 1 ? " thread: " : " threads: ") +
-           why + "; results do not depend on the threads"});
+  if (goes_by_head(plan) || !plan.reads_rows()) return "one per key-value head and batch entry";
+  if (plan.head_ranges > 1) return std::to_string(plan.head_ranges) + " ranges of heads per batch entry";
+  return "one per batch entry";
+}
+
+std::string chunks_text(const PlanImpl& plan) {
+  std::string of = plan.reads_rows() ? "of all heads" : "per head";
+  if (goes_by_head(plan)) {
+    of = "per head";
+  } else if (plan.head_ranges > 1) {
+    of = "of " + std::to_string(plan.head_ranges) + " ranges of heads";
+  }
+  return std::to_string(plan.num_chunks()) + " chunks of " + std::to_string(plan.chunk_keys) + " keys " + of +
+         ", merged in order, since few queries share them";
+}
+
+}  // namespace
+
+void choose_split(PlanImpl& plan) {
+  choose_ranges(plan);
+  const std::size_t items = std::max<std::size_t>(plan.num_items(to_size(plan.shape.batch), plan.num_chunks()), 1);
+  plan.reasons.push_back({"split", count_text(items, "item") + " for " +
+                                       count_text(to_size(plan.options.threads), "thread") + ": " +
+                                       (plan.num_chunks() > 1 ? chunks_text(plan) : ranges_text(plan)) +
+                                       "; results do not depend on the threads"});
 }
 
 }  // namespace attend::detail

@@ -60,11 +60,6 @@ constexpr std::size_t kLanesTileKeys = kernels::kInnerBlock;
 // 2.81 -> 2.67.
 constexpr std::size_t kDecodeChunkBytes = 8 * 1024 * 1024;
 
-// Query rows that share a key-value head.
-std::size_t group_rows(const PlanImpl& plan) {
-  return std::max<std::size_t>(to_size(plan.shape.num_queries) * to_size(plan.group_heads()), 1);
-}
-
 // What is wanted, or what the rules say.
 std::size_t wanted_or(std::size_t wanted, std::size_t by_rules) { return wanted > 0 ? wanted : by_rules; }
 
@@ -95,7 +90,7 @@ std::size_t most_bytes(const PlanImpl& plan) {
 }
 
 void choose_lanes(PlanImpl& plan) {
-  plan.group_queries = round_up(group_rows(plan), plan.kernels->query_lanes.lanes);
+  plan.group_queries = round_up(to_size(plan.rows_per_kv_head()), plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
   plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
   plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
@@ -106,7 +101,7 @@ void choose_lanes(PlanImpl& plan) {
 }
 
 void choose_decoding(PlanImpl& plan) {
-  plan.group_queries = plan.tile_queries = group_rows(plan);
+  plan.group_queries = plan.tile_queries = to_size(plan.rows_per_kv_head());
   const std::size_t key_bytes = to_size(plan.num_kv_heads * (plan.score_size + plan.head_value_size)) * sizeof(float);
   const std::size_t panel = plan.kernels->pack.panel_width;
   const std::size_t chunk = std::clamp(multiple_within(kDecodeChunkBytes, std::max<std::size_t>(key_bytes, 1), panel),

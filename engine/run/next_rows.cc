@@ -30,7 +30,7 @@ void NextRows::set_next_item(std::size_t item, std::size_t most_keys) {
   const auto last = static_cast<std::int64_t>(std::min(limit, begin + most_keys));
   if (plan_.query_ranges == 1) {
     const auto group = std::min(job_.visible.num_queries(b), static_cast<std::int64_t>(plan_.group_queries));
-    rows_[2] = rows_from(job_.queries, b, kv_head * plan_.group_heads(), 0, group, plan_.score_size);
+    rows_[2] = rows_from(job_.queries, b, kv_head * plan_.heads_per_kv_head(), 0, group, plan_.score_size);
   }
   rows_[3] = rows_from(job_.keys, b, kv_head, first, last, plan_.score_size);
   rows_[4] = rows_from(job_.values, b, kv_head, first, last, plan_.head_value_size);

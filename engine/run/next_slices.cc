@@ -32,10 +32,10 @@ void NextSlices::set_next_item(std::size_t item, std::size_t most_keys) {
   const auto [begin, limit] = job_.chunk_range(next.b, next.chunk);
   set_next_keys(next.b, next.heads, begin, std::min(limit, begin + most_keys));
   const auto queries = static_cast<std::size_t>(job_.visible.num_queries(next.b));
-  const std::int64_t first = next.heads.first * plan_.group_heads();
-  const std::int64_t heads = next.heads.count() * plan_.group_heads();
+  const std::int64_t first = next.heads.first * plan_.heads_per_kv_head();
+  const std::int64_t heads = next.heads.count() * plan_.heads_per_kv_head();
   next_[0] = rows_of_heads(job_.queries, next.b, first, heads, 0, queries, plan_.score_size);
-  if (plan_.chunk_keys > 0) return;  // results are left to be merged
+  if (plan_.has_chunks()) return;  // results are left to be merged
   const Rows<const float> output{job_.output.data, job_.output.batch_stride, job_.output.head_stride,
                                  job_.output.row_stride};
   next_[3] = rows_of_heads(output, next.b, first, heads, 0, queries, plan_.head_value_size);

@@ -8,10 +8,7 @@ namespace attend::detail {
 std::size_t num_pool_items(const PoolJob& job) {
   const PlanImpl& plan = *job.plan;
   if (job.num_queries == 0) return 0;
-  const auto entries = static_cast<std::size_t>(job.batch);
-  if (plan.reads_rows()) return entries * job.num_chunks() * plan.head_ranges;
-  const std::size_t heads = entries * static_cast<std::size_t>(plan.num_kv_heads);
-  return divide_up(heads, plan.entries_per_item) * plan.query_ranges * job.num_chunks();
+  return plan.num_items(static_cast<std::size_t>(job.batch), job.num_chunks());
 }
 
 TilesItem tiles_item(const PoolJob& job, std::size_t index) {
@@ -64,9 +61,9 @@ bool begin_heads(const PoolJob& job, std::int64_t b, std::int64_t first, std::in
   const PlanImpl& plan = *job.plan;
   const auto [begin, limit] = job.chunk_range(b, chunk);
   const std::int64_t computed = job.visible.num_queries(b);
-  if (plan.chunk_keys == 0) {
+  if (!plan.has_chunks()) {
     const std::int64_t cleared = limit == 0 ? 0 : computed;
-    for (std::int64_t h = first * plan.group_heads(); h < last * plan.group_heads(); ++h) {
+    for (std::int64_t h = first * plan.heads_per_kv_head(); h < last * plan.heads_per_kv_head(); ++h) {
       clear_rows(job, b, h, cleared, job.num_queries);
     }
   }

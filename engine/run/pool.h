@@ -34,7 +34,7 @@ struct PoolJob {
   double* chunk_sum = nullptr;
 
   std::size_t num_chunks() const {
-    return plan->chunk_keys == 0 ? 1 : divide_up(static_cast<std::size_t>(num_keys), plan->chunk_keys);
+    return plan->has_chunks() ? divide_up(static_cast<std::size_t>(num_keys), plan->chunk_keys) : 1;
   }
   std::size_t chunk_row(std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m) const {
     const auto head = static_cast<std::size_t>(b * plan->num_heads + h);
@@ -48,7 +48,7 @@ struct PoolJob {
   KeyRange chunk_range(std::int64_t b, std::size_t chunk) const {
     const auto visible_keys = static_cast<std::size_t>(key_limits[b]);
     const std::size_t begin = chunk * plan->chunk_keys;
-    return {begin, plan->chunk_keys == 0 ? visible_keys : std::min(visible_keys, begin + plan->chunk_keys)};
+    return {begin, plan->has_chunks() ? std::min(visible_keys, begin + plan->chunk_keys) : visible_keys};
   }
 };
 

@@ -43,7 +43,7 @@ class DecodePooler {
         heads_(heads),
         begin_(begin),
         num_queries_(static_cast<std::size_t>(job.visible.num_queries(b))),
-        group_rows_(num_queries_ * static_cast<std::size_t>(plan_.group_heads())),
+        group_rows_(num_queries_ * static_cast<std::size_t>(plan_.heads_per_kv_head())),
         score_size_(static_cast<std::size_t>(plan_.score_size)),
         prefetch_into_(plan_.decode_prefetch.in_run_over(job.num_bytes())),
         queries_(part<float>(worker, plan_.layout.packed_queries)),
@@ -63,7 +63,8 @@ class DecodePooler {
       keys = std::max(keys, static_cast<std::size_t>(lens_[r]));
     }
     const std::size_t rows = group_rows_ * static_cast<std::size_t>(heads_.count());
-    const std::int64_t first_head = heads_.first * plan_.group_heads(), last_head = heads_.last * plan_.group_heads();
+    const std::int64_t first_head = heads_.first * plan_.heads_per_kv_head(),
+                       last_head = heads_.last * plan_.heads_per_kv_head();
     std::fill_n(row_max_, rows, -std::numeric_limits<float>::infinity());
     std::fill_n(row_sums_, rows * kernels_.softmax_tile.sums_stride, 0.0f);
     std::fill_n(accumulators_, rows * plan_.padded_values, 0.0f);
@@ -83,7 +84,7 @@ class DecodePooler {
     return static_cast<std::size_t>(kv_head - heads_.first) * group_rows_;
   }
   std::size_t row_of_head(std::int64_t h) const {
-    return static_cast<std::size_t>(h - heads_.first * plan_.group_heads()) * num_queries_;
+    return static_cast<std::size_t>(h - heads_.first * plan_.heads_per_kv_head()) * num_queries_;
   }
 
   // Keys of one call, a block or half of one.
@@ -211,7 +212,7 @@ class DecodePooler {
   void store_output(std::int64_t h, std::size_t chunk) {
     const std::size_t row = row_of_head(h);
     const float* accumulators = accumulators_ + row * plan_.padded_values;
-    if (plan_.chunk_keys > 0) {
+    if (plan_.has_chunks()) {
       return store_chunk(job_, b_, h, chunk, 0, num_queries_, accumulators, row_max_ + row, row_totals_ + row);
     }
     kernels_.softmax_tile.finish_rows({.accumulators = accumulators,
@@ -226,7 +227,7 @@ class DecodePooler {
   // p over its sum; or p as it is, of which merge_chunks makes weights.
   void store_weights(std::int64_t h, std::size_t keys) {
     const std::size_t row = row_of_head(h);
-    const bool is_last = plan_.chunk_keys == 0;
+    const bool is_last = !plan_.has_chunks();
     kernels_.softmax_tile.finish_rows({.accumulators = scores_ + row * plan_.scores_stride,
                                        .accumulators_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
                                        .row_sum = is_last ? row_totals_ + row : nullptr,

@@ -32,7 +32,7 @@ class LanesPooler {
         b_(item.b),
         heads_(item.heads),
         chunk_(item.chunk),
-        num_heads_(static_cast<std::size_t>(plan_.group_heads())),
+        num_heads_(static_cast<std::size_t>(plan_.heads_per_kv_head())),
         num_queries_(static_cast<std::size_t>(job.visible.num_queries(item.b))),
         used_(num_heads_ * num_queries_),
         num_lanes_(round_up(used_, kernels_.lanes)),
@@ -55,7 +55,7 @@ class LanesPooler {
     std::fill_n(tile_lens_, num_lanes_, 0);
     is_one_step_ = longest_ - begin_ <= plan_.tile_keys;
     if (is_far_ && !in_order_) {
-      next_rows_.set_current(b_, {heads_.first * plan_.group_heads(), 0, job_.visible.num_queries(b_)}, {});
+      next_rows_.set_current(b_, {heads_.first * plan_.heads_per_kv_head(), 0, job_.visible.num_queries(b_)}, {});
       next_rows_.set_next_item(next, plan_.tile_keys);
     }
     // Of keys that come from far, a step of all heads before the next one, where that is the order of memory.
@@ -65,8 +65,8 @@ class LanesPooler {
 
  private:
   // Else merge_chunks goes on.
-  bool is_last() const { return plan_.chunk_keys == 0; }
-  std::int64_t first_query_head() const { return head_ * plan_.group_heads(); }
+  bool is_last() const { return !plan_.has_chunks(); }
+  std::int64_t first_query_head() const { return head_ * plan_.heads_per_kv_head(); }
   std::int64_t head_of(std::size_t lane) const {
     return first_query_head() + static_cast<std::int64_t>(lane / num_queries_);
   }

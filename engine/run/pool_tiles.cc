@@ -58,7 +58,8 @@ class HeadGroup {
   void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
     const std::int64_t computed = std::min(last, job_.visible.num_queries(b_));
     const auto group = static_cast<std::int64_t>(plan_.group_queries);
-    const std::int64_t first_head = kv_head_ * plan_.group_heads(), end_head = first_head + plan_.group_heads();
+    const std::int64_t first_head = kv_head_ * plan_.heads_per_kv_head(),
+                       end_head = first_head + plan_.heads_per_kv_head();
     for (std::int64_t m = first; m < computed; m += group) {
       const std::int64_t end = std::min(computed, m + group);
       for (h_ = first_head; h_ < end_head; ++h_) {
@@ -68,7 +69,7 @@ class HeadGroup {
         pool_group(m, static_cast<std::size_t>(end - m), chunk);
       }
     }
-    if (plan_.chunk_keys > 0) return;
+    if (plan_.has_chunks()) return;
     for (std::int64_t h = first_head; h < end_head; ++h) clear_rows(job_, b_, h, std::max(first, computed), last);
   }
 
@@ -80,7 +81,7 @@ class HeadGroup {
       lens_.lens[r] = std::min(len, static_cast<std::int32_t>(limit_));
     }
     const Tile group = lens_.tile_at(m, 0, rows);
-    if (group.longest == 0 && plan_.chunk_keys == 0) {
+    if (group.longest == 0 && !plan_.has_chunks()) {
       return clear_rows(job_, b_, h_, m, m + static_cast<std::int64_t>(rows));
     }
     tile_scores_.take_queries(h_, m, rows, lens_.lens);
@@ -88,7 +89,7 @@ class HeadGroup {
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
     pool_fused(group);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
-    if (plan_.chunk_keys > 0) {
+    if (plan_.has_chunks()) {
       return store_chunk(job_, b_, h_, chunk, m, rows, values_.accumulators(0), row_max_, row_totals_);
     }
     finish(m, rows);
@@ -106,7 +107,7 @@ class HeadGroup {
   // took 3.2 % of the time, and take 1.
   void prefetch_next(const Tile& group) {
     const std::int64_t end = group.m + static_cast<std::int64_t>(group.rows);
-    next_rows_.set_current(b_, plan_.chunk_keys > 0 ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
+    next_rows_.set_current(b_, plan_.has_chunks() ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
                            next_group_);
   }
 

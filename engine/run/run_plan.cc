@@ -142,7 +142,7 @@ void pool_heads(const Run& run, const PoolJob& pool) {
     if (!pool_item(pool, item, run.worker(item.worker), own_counts)) failed.store(true, std::memory_order_relaxed);
   });
   if (failed.load()) fail_product();
-  if (plan.chunk_keys == 0) return;
+  if (!plan.has_chunks()) return;
   run_items(run.executor, plan.options.threads, static_cast<std::size_t>(pool.batch * plan.num_heads),
             [&](const Item& item) { merge_chunks(pool, item.index); });
 }

@@ -1,4 +1,4 @@
-// A run of a plan, checked already, from bound inputs to outputs.
+// A run of a plan: binds the views, projects rows, pools heads, projects the result.
 #ifndef ATTEND_RUN_RUN_PLAN_H_
 #define ATTEND_RUN_RUN_PLAN_H_
 

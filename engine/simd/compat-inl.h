@@ -104,7 +104,7 @@ HWY_INLINE void AddProductInOrder(D /*d*/, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D
 }
 #endif
 
-// The same of one vector and the elements of kRows rows, up to three.
+// sum_r += x_r y for the first kRows of three sums: one vector y, an element x_r of each row.
 template <size_t kRows, class D, class V = hn::Vec<D>>
 HWY_INLINE void AddColumnInOrder(D d, V x0, V x1, V x2, V y, V& sum0, V& sum1, V& sum2) {
   AddProductInOrder(d, x0, y, sum0);

@@ -133,7 +133,8 @@ HWY_INLINE __m256 RootOfTwo(__m256i j) { return _mm256_permutevar8x32_ps(_mm256_
 // - degree 5 and no lookup, AVX2: 5.06 and 1.43 instead of 4.59 and 1.32, and 1.95 ULP.
 static constexpr float kRootMagic = 0x1.8p23f / (1 << kRootBits);
 
-// What is left to do with r and `shifted`, where 0 is for s below lowest.
+// 2^(n + j/32 + r), 8 for 32 on AVX2, from r and `shifted`, whose low bits hold 32 n + j; 0 where s < lowest, NaN where
+// s is NaN.
 HWY_INLINE hn::Vec<hn::ScalableTag<float>> Exp2OfRootParts(hn::Vec<hn::ScalableTag<float>> shifted,
                                                            hn::Vec<hn::ScalableTag<float>> r,
                                                            hn::Vec<hn::ScalableTag<float>> s,
@@ -171,8 +172,8 @@ HWY_INLINE V Exp2OfParts(D d, V shifted, V r) {
 }
 
 #if ATTEND_EXP2_IS_LOOKED_UP
-// 2^(s - m) where that is an exponent of Exp2: it takes no more than Exp2 and rounds s - m nowhere, since magic - m is
-// exact. offset and lowest come from ExponentAbove(m, 1).
+// 2^(s - m) for a whole number m and s - m <= 127: as fast as Exp2, and s - m is nowhere rounded, since magic - m is
+// exact. offset and lowest come from ExponentAbove(m, 1). NaN gives NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2Above(D /*d*/, V s, V offset, V lowest) {
   const V shifted = hn::Add(s, offset);

@@ -137,7 +137,7 @@ template <class D, class Rows, class Store>
 HWY_INLINE void FourColumns(D d, const Rows& rows, size_t num_columns, float* HWY_RESTRICT to, size_t to_stride,
                             const Store& store) {
   using V = hn::Vec<D>;
-  const hn::Repartition<uint64_t, D> pairs;  // not double: 32-bit Arm has none
+  const hn::Repartition<uint64_t, D> pairs;
   using P = hn::Vec<decltype(pairs)>;
   const V row0 = GatherBlocks(d, rows, 0), row1 = GatherBlocks(d, rows, 1);
   const V row2 = GatherBlocks(d, rows, 2), row3 = GatherBlocks(d, rows, 3);
