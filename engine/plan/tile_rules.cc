@@ -223,7 +223,7 @@ void choose_group(PlanImpl& plan) {
 void choose_packed_tiles(PlanImpl& plan) {
   const bool chunked = pools_in_chunks(plan);
   plan.chunk_keys = chunked ? kChunkKeys : 0;
-  plan.accumulator_levels = to_size(plan.shape.num_keys) > kKeysPerLevel && !chunked ? 2 : 1;
+  plan.accumulator_levels = to_size(plan.shape.num_keys) > plan.keys_per_level() && !chunked ? 2 : 1;
   if (plan.pooling == Pooling::kFused) {
     choose_fused_tile(plan);
   } else {

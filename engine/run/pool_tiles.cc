@@ -137,7 +137,7 @@ class HeadGroup {
   // Scores, softmax and pooling of keys first ... end - 1 in one.
   void attend_by_parts(const Tile& group, std::size_t first, std::size_t end) {
     for (std::size_t to; first < end; first = to) {
-      to = std::min(end, plan_.accumulator_levels > 1 ? round_up(first + 1, kKeysPerLevel) : end);
+      to = std::min(end, plan_.accumulator_levels > 1 ? round_up(first + 1, plan_.keys_per_level()) : end);
       if (!tile_scores_.all_are_fit(first)) to = std::min(to, first + plan_.tile_keys);
       values_.begin_keys(0, group.rows, first);
       const std::size_t columns = to - first;
@@ -201,7 +201,7 @@ class HeadGroup {
     by_powers ? take_powers(tile) : weigh(tile, weights, weights_stride);
     const float* p = by_powers ? scores_ : weights;
     const std::ptrdiff_t p_stride = by_powers ? scores_stride : weights_stride;
-    const std::size_t step = std::min(plan_.span_keys, kKeysPerLevel);
+    const std::size_t step = std::min(plan_.span_keys, plan_.keys_per_level());
     for (std::size_t first = 0; first < tile.longest; first += step) {
       const std::size_t columns = std::min(step, tile.longest - first);
       lens_.within(tile.row, tile.rows, first, columns, tile_lens_);

@@ -32,7 +32,7 @@ class TileValues {
 
   // Before rows from `row` on meet the keys from `first` on.
   void begin_keys(std::size_t row, std::size_t rows, std::size_t first) {
-    if (plan_.accumulator_levels > 1 && first > 0 && first % kKeysPerLevel == 0) add_to_totals(row, rows);
+    if (plan_.accumulator_levels > 1 && first > 0 && first % plan_.keys_per_level() == 0) add_to_totals(row, rows);
   }
   // accumulators += p values, over keys first ... first + columns - 1; = with the first keys of all, if the first
   // products are written. tile_lens: how many of these keys each row sees; overwritten.
