@@ -393,15 +393,16 @@ TEST_CASE("linear: prepared for more calls than it has places for, it still mult
   }
 }
 
-TEST_CASE("linear: W and bias of any strides, copied while building") {
+void check_any_strides(std::int64_t in) {
   Random random(7);
-  const Tensor W = random.normal({20, 30}), bias = random.normal({20}), x = random.normal({1, 30});
+  const Tensor W = random.normal({20, in}), bias = random.normal({20}), x = random.normal({1, in});
   for (const Linear& dense : all_linears(W.view(), bias.view())) {
     const auto says = [&dense](const char* word) { return dense.implementation().find(word) != std::string::npos; };
     const Products products = says("oneDNN")     ? Products::kOneDnn
                               : says("bfloat16") ? Products::kLinearParts
                               : says("pairs")    ? Products::kLinearPairs
                                                  : Products::kLinearRows;
+    CAPTURE(dense.implementation());
     const std::vector<float> expected = row_by_row(dense, x.data);
     for (const Layout layout : kAllLayouts) {
       Laid laid = lay_out(W.view(), layout);
@@ -409,21 +410,27 @@ TEST_CASE("linear: W and bias of any strides, copied while building") {
       std::fill(laid.memory.begin(), laid.memory.end(), kNaN);
       CHECK(same_bits(row_by_row(map, x.data), expected));
     }
-    std::vector<float> transposed(600), spaced_bias(60, kNaN);
+    const auto columns = static_cast<std::size_t>(in);
+    std::vector<float> transposed(20 * columns), spaced_bias(60, kNaN);
     for (std::size_t o = 0; o < 20; ++o) {
-      for (std::size_t i = 0; i < 30; ++i) transposed[i * 20 + o] = W.data[o * 30 + i];
+      for (std::size_t i = 0; i < columns; ++i) transposed[i * 20 + o] = W.data[o * columns + i];
       spaced_bias[(19 - o) * 3] = bias.data[o];
     }
-    const Linear map(TensorView<const float>(transposed.data(), {20, 30}, {1, 20}),
+    const Linear map(TensorView<const float>(transposed.data(), {20, in}, {1, 20}),
                      TensorView<const float>(spaced_bias.data() + 57, {20}, {-3}), "W", products);
     CHECK(same_bits(row_by_row(map, x.data), expected));
 
     // Broadcast: every row of W is the same, so is every output.
-    const Linear broadcast(TensorView<const float>(W.data.data(), {20, 30}, {0, 1}), {}, "W", products);
+    const Linear broadcast(TensorView<const float>(W.data.data(), {20, in}, {0, 1}), {}, "W", products);
     const std::vector<float> y = row_by_row(broadcast, x.data);
-    const TensorView<const float> first_row(W.data.data(), {1, 30});
+    const TensorView<const float> first_row(W.data.data(), {1, in});
     for (const float each : y) CHECK(relative_error(first_row, {}, x.data.data(), &each) <= 4e-7);
   }
+}
+
+TEST_CASE("linear: W and bias of any strides, copied while building") {
+  check_any_strides(30);
+  check_any_strides(96);  // enough for pairs of terms
 }
 
 TEST_CASE("linear: special values stay in their row") {

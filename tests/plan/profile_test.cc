@@ -314,4 +314,50 @@ TEST_CASE("profile: a plan does not need it once it is made") {
   CHECK(missing_parts(plan_line(plan, "tiles"), {"12 queries x 128 keys"}) == "");
 }
 
+TEST_CASE("profile: every size and option makes another problem") {
+  const auto problem = [](const Attention& layer, const Shape& shape, const PlanOptions& options) {
+    PlanOptions one = options;
+    one.path = std::string(layer.plan(shape, options).path());
+    return Planner::tune(layer, shape, one, {.seconds = 0, .tiles = false}).profile.entries().front().problem;
+  };
+  const Shape base{.batch = 2,
+                   .num_queries = 3,
+                   .num_keys = 4,
+                   .query_size = 5,
+                   .key_size = 5,
+                   .value_size = 6,
+                   .num_heads = 4,
+                   .num_kv_heads = 4};
+  std::vector<std::string> all{problem(DotAttention(), base, {})};
+  const auto add = [&](std::string p) {
+    for (const std::string& other : all) CHECK(other != p);
+    all.push_back(std::move(p));
+  };
+  for (std::int64_t Shape::*size : {&Shape::batch, &Shape::num_queries, &Shape::num_keys, &Shape::value_size}) {
+    Shape shape = base;
+    ++(shape.*size);
+    add(problem(DotAttention(), shape, {}));
+  }
+  Shape shape = base;
+  shape.num_kv_heads = 2;
+  add(problem(DotAttention(), shape, {}));
+  shape = base;
+  shape.num_heads = shape.num_kv_heads = 2;
+  add(problem(DotAttention(), shape, {}));
+  shape = base;
+  shape.query_size = shape.key_size = 7;
+  add(problem(DotAttention(), shape, {}));
+  add(problem(DotAttention(), base, {.threads = 2}));
+  add(problem(DotAttention(), base, {.attention_weights = true}));
+  add(problem(DotAttention(), base, {.concat_queries = true}));
+  add(problem(DotAttention(), base, {.valid_lens = ValidLens::kPerBatch}));
+  add(problem(DotAttention(), base, {.causal = Causal::kTopLeft}));
+  add(problem(DotAttention(), base, {.padding = Padding::kSkipQueries}));
+  add(problem(DotAttention(), base, {.prepared_keys = true}));
+  add(problem(DotAttention(), base, {.pairs = Pairs::kNever}));
+  add(problem(DotAttention(), base, {.parts = Parts::kNever}));
+  const LayerCase heads({.layer = Layer::kMultiHead}), additive({.layer = Layer::kMultiHeadAdditive});
+  CHECK(problem(heads.attention, heads.shape, {}) != problem(additive.attention, heads.shape, {}));
+}
+
 }  // namespace attend::tests

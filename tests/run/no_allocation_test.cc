@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -358,6 +359,43 @@ TEST_CASE("masked_softmax and sequence_mask allocate nothing" * doctest::skip(AT
     });
     CHECK(counts.own == 0);
   });
+}
+
+TEST_CASE("runs: chunks, concatenated queries, tiers, infinite queries and what plans say allocate nothing" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+  ThreadPool pool(3);
+  const Machine machine{1e11, 1e11, 1e11, 1e10, 1e10, 1 << 15, 1 << 20, 1 << 25};
+  for (const Layer layer : kAllLayers) {
+    LayerCase c({.layer = layer, .batch = 2, .num_queries = 5, .num_keys = 2100, .lens = Lens::kPerQuery, .seed = 126});
+    c.queries.data[0] = std::numeric_limits<float>::infinity();
+    const bool additive = layer == Layer::kAdditive || layer == Layer::kMultiHeadAdditive;
+    for (const bool tiers : {false, true}) {
+      if (tiers && !additive) continue;
+      PlanOptions options = c.plan_options();
+      options.threads = 3;
+      options.concat_queries = true;
+      options.count_tiers = tiers;
+      for_each_plan(c.attention, c.shape, options, [&](const Plan& plan, bool with_weights) {
+        const Inputs in = c.inputs();
+        std::vector<float> output = sentinels(output_sizes(plan, in)), weights = sentinels(weights_sizes(plan, in));
+        Outputs out{.output = TensorView<float>(output.data(), output_sizes(plan, in)), .attention_weights = {}};
+        if (with_weights) out.attention_weights = TensorView<float>(weights.data(), weights_sizes(plan, in));
+        Workspace workspace(plan);
+        double sink = 0;
+        const Counts counts = allocations_of([&] {
+          plan.run(in, out, workspace);
+          plan.run(in, out, workspace, pool);
+          sink += plan.cost(machine).seconds + static_cast<double>(plan.candidates().size() + plan.path().size());
+          if (tiers) sink += static_cast<double>(plan.tier_counts(workspace).one);
+        });
+        CHECK(sink > 0);
+        CHECK(counts.own == 0);
+      });
+    }
+  }
+  Tensor scores = Random(121).normal({3, 200, 130});
+  masked_softmax(scores.view(), {}, scores.view());
+  CHECK(allocations_of([&] { masked_softmax(scores.view(), {}, scores.view(), {.executor = &pool}); }).own == 0);
 }
 
 }  // namespace attend::tests

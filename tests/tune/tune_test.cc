@@ -239,4 +239,29 @@ TEST_CASE("tune: threads, an executor of the caller's, prepared keys, lengths, m
   CHECK(Planner::tune(c.attention, empty, {.valid_lens = ValidLens::kPerBatch}, kQuick).plan.shape().num_keys == 0);
 }
 
+namespace {
+
+struct CountingExecutor final : Executor {
+  int concurrency() const noexcept override { return 2; }
+  void parallel_for(std::size_t num_tasks, TaskRef task) override {
+    ++loops;
+    for (std::size_t i = 0; i < num_tasks; ++i) task(i);
+  }
+  int loops = 0;
+};
+
+}  // namespace
+
+TEST_CASE("tune: a plan is run four times at least, and a profile is not looked at") {
+  const DotAttention dot;
+  const Shape shape{.batch = 4, .num_queries = 60, .num_keys = 2000, .query_size = 64, .num_heads = 4};
+  CountingExecutor executor;
+  Planner::measure(dot.plan(shape, {.threads = 2, .path = "dot/fused"}), {.seconds = 0, .executor = &executor});
+  CHECK(executor.loops >= 4);
+  const Tuned one = Planner::tune(dot, shape, {.path = "dot/materialised"}, {.seconds = 0, .tiles = false});
+  const Tuned again = Planner::tune(dot, shape, {.profile = &one.profile}, {.seconds = 0, .tiles = false});
+  for (const TunedCandidate& t : again.candidates)
+    if (t.by_rules) CHECK(t.path == dot.plan(shape).path());
+}
+
 }  // namespace attend::tests
