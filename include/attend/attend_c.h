@@ -28,8 +28,9 @@
 //     No handle is destroyed while a call uses it. A plan keeps what it needs of its layer, and prepared keys what they
 //     need of their plan: either may be destroyed first.
 //   Thread-safety and allocation: all functions are thread-safe under these rules; there is no global or thread-local
-//     state. Create functions and text allocate; attend_run, attend_prepare and attend_append do not, unless they fail
-//     (oneDNN, which projections by weights of up to 768 KiB may go through, makes small allocations of its own).
+//     state. Create functions, targets and text allocate; attend_run, attend_prepare and attend_append do not, unless
+//     they fail (oneDNN, which projections by weights of up to 768 KiB may go through, makes small allocations of its
+//     own).
 //   Text out: buffer gets as much as fits its capacity with a final zero byte, length (may be NULL) the bytes of the
 //     whole text without that byte, so capacity length + 1 holds all of it. buffer may be NULL when capacity is 0.
 //   Errors: a status, and in the attend_error, which may be NULL, the message of the C++ exception. A required pointer

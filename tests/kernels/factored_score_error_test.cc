@@ -142,7 +142,7 @@ TEST_CASE("factored score: repeated terms, whose roundings add up") {
     Random random(3);
     for (const int tier : {0, 1, 2, 3}) {
       Worst worst;
-      for (std::size_t round = 0; round < 350; ++round) {
+      for (std::size_t round = 0; round < 140; ++round) {
         const std::size_t u = std::array<std::size_t, 7>{8, 7, 32, 40, 250, 256, 1000}[round % 7];
         const std::size_t n = u > 500 ? 100 : 500;
         const float spread = std::array<float, 5>{0.0f, 0.0f, 1e-3f, 0.3f, 1.0f}[round % 5];
