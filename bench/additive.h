@@ -33,10 +33,10 @@ inline Problem padded_additive_problem(const AdditiveCase& c) {
 }
 
 // Vector instructions that the factored score needs at least per vector of elements, an element being one (query, key,
-// hidden unit): 30 multiplications and additions and a division for eight of them
+// hidden unit): 27 multiplications and additions and a division for eight of them
 // (engine/kernels/factored_score-inl.h). Loads, broadcasts and the compensated sums, four in 32 elements, are not
 // counted.
-inline constexpr double kScoreInstructions = (30 + 1) / 8.0;
+inline constexpr double kScoreInstructions = (27 + 1) / 8.0;
 
 // per_element: time of everything / elements.
 // fma_issue_percent: 100 * (elements / lanes * kScoreInstructions) / (vector multiply-adds that `threads` cores could

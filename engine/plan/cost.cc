@@ -17,7 +17,7 @@ namespace {
 // A score of the online softmax takes 13 instructions a vector on AVX-512 (6.5 cycles of two ports for 16 scores):
 // scaled difference, exponential, sum. bench: softmax_tile_step/*.
 constexpr double kFlopsPerExp = 2 * 13;
-// A term of the factored additive score takes 3.875 instructions, 4.3 with what surrounds them; a rational tanh 26.
+// A term of the factored additive score takes 3.5 instructions, 4.3 with what surrounds them; a rational tanh 26.
 // bench: additive_score/*, additive_hwy_tanh/*.
 constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26;
 
