@@ -58,7 +58,8 @@ TEST_CASE("cost: keys and columns of values that do not fill a vector cost one")
     for (const char* path : {"dot/fused", "dot/materialised"}) {
       const auto seconds = [&](std::int64_t keys, std::int64_t columns) {
         const Shape shape{.num_queries = 64, .num_keys = keys, .query_size = 64, .value_size = columns};
-        return DotAttention().plan(shape, {.target = target, .path = path}).cost(simple_machine()).product_seconds;
+        const PlanOptions plainly{.target = target, .path = path, .pairs = Pairs::kNever, .parts = Parts::kNever};
+        return DotAttention().plan(shape, plainly).cost(simple_machine()).product_seconds;
       };
       CHECK(seconds(256, 65) == doctest::Approx(seconds(256, 64 + lanes)).scale(0));
       CHECK(seconds(256, 64 + lanes) > seconds(256, 64));
@@ -212,7 +213,8 @@ TEST_CASE("cost: packed keys wait for memory, fused weights score twice") {
   for_each_target([&](const Target& target) {
     const auto seconds = [&](std::int64_t keys) {
       return DotAttention()
-          .plan({.num_queries = 64, .num_keys = keys, .query_size = 64}, {.target = target, .path = "dot/fused"})
+          .plan({.num_queries = 64, .num_keys = keys, .query_size = 64},
+                {.target = target, .path = "dot/fused", .pairs = Pairs::kNever, .parts = Parts::kNever})
           .cost(machine)
           .product_seconds;
     };
