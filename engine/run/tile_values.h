@@ -16,7 +16,7 @@ namespace attend::detail {
 
 class TileValues {
  public:
-  // Of keys from `begin` on. all_see: how many of the head's keys every row sees, if all see as many
+  // Of keys from `begin` on. all_see: how many of the head's keys every row sees, if all see as many.
   // lens: of the group at work.
   TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens, std::size_t begin,
              std::optional<std::size_t> all_see, std::byte* worker, NextRows& next_rows);
