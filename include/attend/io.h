@@ -49,8 +49,8 @@ std::vector<std::int64_t> load_sizes(const std::string& spec);
 Parameters load(const std::string& path, std::string_view prefix = "", Notices* notices = nullptr);
 
 // Writes one tensor as .npy (version 1.0, C order). view: any strides, any rank up to kMaxRank.
-//   A new file gets the permissions of the umask, a replaced one keeps its own. A symbolic link stays and its target is
-//   replaced.
+//   A new file gets the permissions of the umask, a replaced one keeps its own, and its owner and group where the
+//   system lets it. A symbolic link stays and its target is replaced.
 //   Errors: Error naming the path and the system's reason; the file that was there is then untouched.
 void save_npy(const std::string& path, TensorView<const float> view);
 

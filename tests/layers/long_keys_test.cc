@@ -89,7 +89,7 @@ TEST_CASE("long keys: 65536 keys of equal weight, and 40 queries") {
 
 // Sums by parts round more often: weights and values that differ, of one sign.
 TEST_CASE("long keys: products by parts keep the bound") {
-  for (const std::int64_t num_keys : {2048, 4096, 8192, 10000}) {
+  for (const std::int64_t num_keys : {4096, 10000}) {
     LayerCase c({.layer = Layer::kDot,
                  .batch = 1,
                  .num_queries = 48,
@@ -103,13 +103,15 @@ TEST_CASE("long keys: products by parts keep the bound") {
     c.values = Random(9).uniform(c.values.sizes, 0.0f, 1.0f);
     const reference::Result truth = c.truth();
     const Bound bound = c.bound(truth);
-    for (const char* path : {"dot/fused", "dot/materialised"}) {
-      CAPTURE(num_keys);
-      CAPTURE(path);
-      const Plan plan = c.attention.plan(c.shape, {.path = path, .parts = Parts::kAlways});
-      const RunResult result = run_plan(plan, c.inputs());
-      check_within(result.output, result.attention_weights, truth, bound);
-    }
+    for_each_target([&](const Target& target) {
+      for (const char* path : {"dot/fused", "dot/materialised"}) {
+        CAPTURE(num_keys);
+        CAPTURE(path);
+        const Plan plan = c.attention.plan(c.shape, {.target = target, .path = path, .parts = Parts::kAlways});
+        const RunResult result = run_plan(plan, c.inputs());
+        check_within(result.output, result.attention_weights, truth, bound);
+      }
+    });
   }
 }
 

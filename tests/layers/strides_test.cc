@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
-#include "tests/support/layouts.h"
+#include "tests/support/random.h"
 #include "tests/support/run.h"
 
 namespace attend::tests {
@@ -21,7 +22,7 @@ TEST_CASE("views: zero strides of any axis that is written are refused") {
   const Plan plan = c.attention.plan(c.shape, {.attention_weights = true});
   std::vector<float> memory(4096, kSentinel);
   const std::vector<float> before = memory;
-  for (const std::size_t axis : {0, 1, 2}) {
+  for (const std::size_t axis : {0u, 1u, 2u}) {
     for (const bool of_weights : {false, true}) {
       std::vector<std::int64_t> sizes[] = {output_sizes(plan, c.inputs()), weights_sizes(plan, c.inputs())};
       TensorView<float> views[2];
@@ -51,9 +52,9 @@ TEST_CASE("masked_softmax: lengths at any strides") {
   const Tensor scores = Random(105).normal({3, 150, 65}, 4);
   const LengthsTensor lens = Random(106).lengths({3, 150}, 0, 65);
   std::vector<std::int32_t> spread(3 * 150 * 2, -9);
-  for (std::int64_t b = 0; b < 3; ++b)
-    for (std::int64_t m = 0; m < 150; ++m)
-      spread[static_cast<std::size_t>((149 - m) * 6 + b * 2)] = lens.data[static_cast<std::size_t>(b * 150 + m)];
+  for (std::size_t b = 0; b < 3; ++b) {
+    for (std::size_t m = 0; m < 150; ++m) spread[(149 - m) * 6 + b * 2] = lens.data[b * 150 + m];
+  }
   const TensorView<const std::int32_t> view(spread.data() + 149 * 6, {3, 150}, {2, -6});
   for_each_target([&](const Target& target) {
     Tensor expected = scores, actual = scores;
@@ -67,12 +68,13 @@ TEST_CASE("views: heads of views whose innermost stride is not 1") {
   std::vector<float> data(2 * 3 * 12 * 2 + 9);
   const TensorView<float> view(data.data(), {2, 3, 12}, {72, 24, 2});
   const TensorView<float> heads = split_heads(view, 3);
-  for (int h = 0; h < 3; ++h)
+  for (int h = 0; h < 3; ++h) {
     for (int d = 0; d < 4; ++d) CHECK(heads.at(1, h, 2, d) == view.at(1, 2, h * 4 + d));
+  }
   const TensorView<float> merged = merge_heads(heads);
   CHECK(std::vector(merged.strides().begin(), merged.strides().end()) == std::vector<std::int64_t>{72, 24, 2});
-  const TensorView<float> one(data.data(), {2, 1, 3, 4},
-                              {12, 99, 4, 1});  // the stride of a single head may be anything
+  // The stride of a single head may be anything.
+  const TensorView<float> one(data.data(), {2, 1, 3, 4}, {12, 99, 4, 1});
   CHECK(merge_heads(one).stride(1) == 4);
 }
 
@@ -84,9 +86,11 @@ TEST_CASE("layers: parameters at any strides") {
       if (view.empty()) return view;
       const std::int64_t rows = view.rank() == 2 ? view.size(0) : 1, columns = view.size(-1);
       auto& to = memory.emplace_back(static_cast<std::size_t>(rows * columns * 2), std::nanf(""));
-      for (std::int64_t i = 0; i < rows; ++i)
-        for (std::int64_t j = 0; j < columns; ++j)
+      for (std::int64_t i = 0; i < rows; ++i) {
+        for (std::int64_t j = 0; j < columns; ++j) {
           to[static_cast<std::size_t>(2 * (j * rows + i))] = view.rank() == 2 ? *view.at(i, j) : *view.at(j);
+        }
+      }
       if (view.rank() == 1) return {to.data(), {columns}, {2}};
       return {to.data(), {rows, columns}, {2, 2 * rows}};
     };

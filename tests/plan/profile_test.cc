@@ -96,6 +96,7 @@ TEST_CASE("profile: comments, empty lines and Windows' line ends are passed over
   CHECK(profile.cpu() == "Some, CPU");
   CHECK(profile.entries().at(0).tile_keys == 256);
   CHECK(profile.entries().at(0).microseconds == 30);
+  CHECK(profile.text().find('#') == std::string::npos);  // not kept
 }
 
 TEST_CASE("profile: what is wrong is said with its line") {
@@ -209,7 +210,7 @@ TEST_CASE("profile: an entry for exactly this problem overrides the rules, and t
   CHECK(GaussianAttention().plan(kShape, {.profile = &profile}).explain().find("profile") == std::string::npos);
 }
 
-// Where it is not installed, as in most containers, the C locale stays "C" and only the C++ one is tried.
+// The first of these C locales that is installed: in most containers none with a comma is, and only the C++ one tells.
 TEST_CASE("profile, messages and reasons have a point and no groups of digits, whatever the program's locale") {
   struct Groups final : std::numpunct<char> {
     char do_thousands_sep() const override { return '.'; }

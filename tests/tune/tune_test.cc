@@ -258,10 +258,17 @@ TEST_CASE("tune: a plan is run four times at least, and a profile is not looked 
   CountingExecutor executor;
   Planner::measure(dot.plan(shape, {.threads = 2, .path = "dot/fused"}), {.seconds = 0, .executor = &executor});
   CHECK(executor.loops >= 4);
+  const std::string by_rules(dot.plan(shape).path());
+  REQUIRE(by_rules != "dot/materialised");
   const Tuned one = Planner::tune(dot, shape, {.path = "dot/materialised"}, {.seconds = 0, .tiles = false});
   const Tuned again = Planner::tune(dot, shape, {.profile = &one.profile}, {.seconds = 0, .tiles = false});
-  for (const TunedCandidate& t : again.candidates)
-    if (t.by_rules) CHECK(t.path == dot.plan(shape).path());
+  std::size_t num_by_rules = 0;
+  for (const TunedCandidate& candidate : again.candidates) {
+    if (!candidate.by_rules) continue;
+    ++num_by_rules;
+    CHECK(candidate.path == by_rules);
+  }
+  CHECK(num_by_rules == 1);
 }
 
 }  // namespace attend::tests

@@ -2,6 +2,7 @@
 //   0  done
 //   1  an error: one line "attend: error: ..." on stderr, no output file changed (but bench-compare --fail-on-slower)
 //   2  wrong usage: help on stderr, its last line says what is wrong
+#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -65,7 +67,8 @@ std::vector<std::string> words_of(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     has_options = has_options && word != "--";
-    const bool is_empty_value = has_options && word.starts_with("--") && word.find('=') == word.size() - 1;
+    const bool is_long = has_options && word.starts_with("--") && word.size() > 3;
+    const bool is_empty_value = is_long && word.find('=') == word.size() - 1;
     if (is_empty_value) word.pop_back();
     words.push_back(std::move(word));
     if (is_empty_value) words.emplace_back();

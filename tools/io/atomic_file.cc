@@ -72,7 +72,7 @@ AtomicFile::AtomicFile(std::string label, std::string goal) : label_(std::move(l
   });
   if (descriptor_ < 0) fail_to("create a file beside it", errno);
   if (!exists) return;
-  // First the owner, since changing it may clear bits of the mode. Only root can; others' files become the writer's.
+  // First the owner, since that may clear bits of the mode. Mostly root alone may: else the file becomes the writer's.
   static_cast<void>(::fchown(descriptor_, status.st_uid, status.st_gid) == 0);
   static_cast<void>(::fchmod(descriptor_, mode));
 }

@@ -12,8 +12,9 @@ namespace attend::io {
 // Writes to a temporary file in the goal's directory (a rename across file systems is not atomic) and renames it in
 // commit(). Without commit() the temporary file is removed and what was at the path stays. If the path is a symbolic
 // link, the link stays and its target is replaced. A new file has the permissions that the umask gives, a replaced one
-// keeps its own. Nothing is synced to disk: this guards against readers and failures, not against power cuts. Only
-// free names are taken beside the goal: what others left or planted there is neither used nor followed.
+// keeps its own, and its owner and group where the system lets it. Nothing is synced to disk: this guards against
+// readers and failures, not against power cuts. Only free names are taken beside the goal: what others left or planted
+// there is neither used nor followed.
 class AtomicFile {
  public:
   // Throws Error if the goal is something else than a regular file, or if its directory cannot be written.

@@ -142,6 +142,16 @@ TEST_CASE("attend bench-compare: one repetition or aggregates have a ratio and n
   CHECK(contains(finished.err, "attend: note: no test for 2 of 2 cases: among so many, 0.05 takes 5 repetitions"));
 }
 
+TEST_CASE("attend bench-compare: what a file calls its facts is printed without control characters") {
+  const TempDir dir;
+  const std::string odd = R"(, "\u001b[31mred\n": "yes")";
+  const Finished finished = compare({write_case(dir, "a.json", 1000, context_json("alpha", odd)),
+                                     write_case(dir, "b.json", 900, context_json("alpha"))});
+  CHECK(finished.exit_code == 0);
+  CHECK(!contains(finished.out, "\x1b"));
+  CHECK(contains(finished.out, "\\x1b[31mred\\x0a"));
+}
+
 TEST_CASE("attend bench-compare: times of two machines are refused, shares of their peaks are not") {
   const TempDir dir;
   const std::string a = write_case(dir, "a.json", 1000, context_json("alpha"), R"(, "peak_percent": 50)"),

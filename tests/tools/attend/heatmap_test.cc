@@ -87,6 +87,9 @@ TEST_CASE("attend heatmap: what does not fit is an error") {
   const std::string out = dir.path("a.png");
   CHECK(is_error(draw({"--batch", "12", "--output", out}), "12 batch entries"));
   CHECK(is_error(draw({"--head", "4", "--output", out}), "4 heads"));
+  io::save_npy(dir.path("none.npy"), TensorView<const float>(nullptr, {1, 0, 2, 2}));
+  CHECK(is_error(run_attend({"heatmap", "--attention-weights", dir.path("none.npy"), "--output", out}),
+                 "none.npy: attention weights have sizes (1, 0, 2, 2): nothing to draw"));
   CHECK(is_error(draw({"--row-labels", data_path("dates/source.labels.txt"), "--output", out}), "rows"));
   CHECK(is_error(draw({"--row-labels", dir.write("two.txt", "a\n\nb\n"), "--output", out}), "2 blocks"));
   CHECK(is_error(draw({"--row-labels", dir.write("none.txt", ""), "--output", out}), "none.txt"));
@@ -98,7 +101,7 @@ TEST_CASE("attend heatmap: what does not fit is an error") {
   CHECK(is_wrong_usage(draw({"--head", "first", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--head", "-1", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--batch", "-1", "--output", out}), "--batch"));
-  CHECK(dir.names() == std::vector<std::string>{"none.txt", "two.txt"});
+  CHECK(dir.names() == std::vector<std::string>{"none.npy", "none.txt", "two.txt"});
 }
 
 }  // namespace attend::tests

@@ -76,6 +76,16 @@ TEST_CASE("safetensors: only what is asked for is read") {
   CHECK(io::load_sizes(path + ":big") == Sizes{16384, 1048576});
 }
 
+TEST_CASE("safetensors: a type that is not known spoils its own tensor only") {
+  const TempDir dir;
+  const std::string json = R"({"new":{"dtype":"Q\u001b4","shape":[3],"data_offsets":[4,5]},)"
+                           R"("small":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  const std::string path = dir.write("m.safetensors", safetensors_file(json, f32_bytes({3}) + "x"));
+  CHECK(io::load_tensor(path + ":small").data == std::vector<float>{3.0F});
+  CHECK(error_in(dir, [&] { io::load_tensor(path + ":new"); }) ==
+        "m.safetensors: tensor 'new': dtype Q\\x1b4, expected float32, float64, float16 or bfloat16");
+}
+
 TEST_CASE("safetensors: header length") {
   CHECK(error_of_file("1234567") == "m.safetensors: is not a .safetensors file: 7 bytes long");
   CHECK(error_of_file(le64(0)) == "m.safetensors: header does not begin with '{'");

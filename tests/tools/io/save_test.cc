@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -170,7 +171,7 @@ TEST_CASE("save: links stay links, their targets are replaced") {
   CHECK(dir.names() == Names{"absolute", "dangling", "link", "sub"});
 }
 
-TEST_CASE("save: permissions are the umask's for a new file, the old ones for a replaced one") {
+TEST_CASE("save: permissions are the umask's for a new file, the old ones and the owner for a replaced one") {
   const TempDir dir;
   const mode_t old_mask = ::umask(027);
   io::save_bytes(dir.path("new"), "");
@@ -180,6 +181,15 @@ TEST_CASE("save: permissions are the umask's for a new file, the old ones for a 
   ::umask(old_mask);
   CHECK(fs::status(dir.path("new")).permissions() == fs::perms{0640});
   CHECK(fs::status(dir.path("old")).permissions() == fs::perms{0600});
+  if (::geteuid() != 0) return;  // others may not give files away
+  constexpr ::uid_t kNobody = 65534;
+  REQUIRE(::chown(dir.path("old").c_str(), kNobody, kNobody) == 0);
+  io::save_bytes(dir.path("old"), "newer");
+  struct stat status {};
+  REQUIRE(::stat(dir.path("old").c_str(), &status) == 0);
+  CHECK(status.st_uid == kNobody);
+  CHECK(status.st_gid == kNobody);
+  CHECK((status.st_mode & 0777U) == 0600U);
 }
 
 TEST_CASE("save: many writers, one whole file") {
