@@ -5,6 +5,7 @@
 //                                    included; only what the last tier would read is packed beforehand
 //     additive_score/m1_n100_u256    one decoder step: the exponentials of the keys dominate
 //     additive_score/CASE_prepared   the same with the keys' exponentials at hand
+//     additive_score/CASE_eight      ..., all by tier eight, whether this CPU begins with it or not; _three likewise
 //     additive_score/CASE_lens       each query sees keys of its own number, random, uniform in 1..N
 //     additive_rational/CASE         direct, keys packed beforehand
 #include "engine/kernels/additive_score.h"
@@ -24,7 +25,9 @@
 #include "bench/benchmarks.h"
 #include "bench/kernels/score_error.h"
 #include "bench/support.h"
+#include "engine/base/cpus.h"
 #include "engine/kernels/pack.h"
+#include "engine/plan/score_tier_rules.h"
 
 namespace attend::bench {
 namespace {
@@ -36,6 +39,7 @@ struct Case {
   Way way;
   std::size_t num_queries, num_keys;
   bool with_lens = false;
+  int forced_tier = -1;
 };
 
 constexpr std::size_t kHiddens = 256;
@@ -125,7 +129,8 @@ void additive_score(benchmark::State& state, const Target& target, const Case& c
                         .num_keys = n,
                         .num_hiddens = u,
                         .lens = lens.empty() ? nullptr : lens.data(),
-                        .forced_tier = -1,
+                        .first_tier = detail::first_score_tier(kernels, this_cpu()),
+                        .forced_tier = c.forced_tier,
                         .tier_counts = nullptr});
     }
     benchmark::ClobberMemory();
@@ -151,11 +156,17 @@ void additive_score(benchmark::State& state, const Target& target, const Case& c
 }  // namespace
 
 void register_additive_score_benchmarks() {
+  constexpr int kEight = static_cast<int>(kernels::ScoreTier::kEight);
+  constexpr int kThree = static_cast<int>(kernels::ScoreTier::kThree);
   for (const Case& c : {Case{"additive_score/m128_n512_u256", Way::kFactored, 128, 512},
                         {"additive_score/m128_n512_u256_prepared", Way::kPrepared, 128, 512},
+                        {"additive_score/m128_n512_u256_prepared_eight", Way::kPrepared, 128, 512, false, kEight},
+                        {"additive_score/m128_n512_u256_prepared_three", Way::kPrepared, 128, 512, false, kThree},
                         {"additive_score/m128_n512_u256_lens", Way::kFactored, 128, 512, true},
                         {"additive_score/m1_n100_u256", Way::kFactored, 1, 100},
                         {"additive_score/m1_n100_u256_prepared", Way::kPrepared, 1, 100},
+                        {"additive_score/m1_n100_u256_prepared_eight", Way::kPrepared, 1, 100, false, kEight},
+                        {"additive_score/m1_n100_u256_prepared_three", Way::kPrepared, 1, 100, false, kThree},
                         {"additive_score/m1_n100_u256_lens", Way::kFactored, 1, 100, true},
                         {"additive_rational/m128_n512_u256", Way::kRational, 128, 512},
                         {"additive_rational/m1_n100_u256", Way::kRational, 1, 100}}) {

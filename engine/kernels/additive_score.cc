@@ -91,13 +91,18 @@ void fold_group(const double* x, std::size_t count, double mean_alpha, float* al
   std::copy(std::begin(sums), std::end(sums), constants);
   constants[kSumOfEight] = static_cast<float>(sums[kSumsOfFour] + sums[kSumsOfFour + 1]);
   constants[kFactor] = k;
-  for (std::size_t tier = 0, terms = 8; terms > 0; ++tier, terms /= 2) {
-    for (std::size_t part = 1; part <= terms; part *= 2) {
-      for (std::size_t i = 0; i + part <= count; i += part) {
-        ranges[tier] = std::min(ranges[tier], static_cast<float>(range_of_terms(alphas + i, part)));
-      }
+  const auto limit = [&](ScoreTier tier, std::size_t part) {
+    float& range = ranges[static_cast<std::size_t>(tier)];
+    for (std::size_t i = 0; i + part <= count; i += part) {
+      range = std::min(range, static_cast<float>(range_of_terms(alphas + i, part)));
     }
-  }
+  };
+  // What is left of a group that is not whole goes in halves, or in twos.
+  for (const std::size_t part : {1, 2, 4, 8}) limit(ScoreTier::kEight, part);
+  for (const std::size_t part : {1, 2, 4}) limit(ScoreTier::kFour, part);
+  for (const std::size_t part : {1, 2, 3}) limit(ScoreTier::kThree, part);
+  for (const std::size_t part : {1, 2}) limit(ScoreTier::kTwo, part);
+  limit(ScoreTier::kOne, 1);
 }
 
 }  // namespace
@@ -131,8 +136,9 @@ float fold_w_v(const float* w_v, std::size_t num_hiddens, float* folded) {
     largest_group = std::max(largest_group, group);
     fold_group(x, count, kMeanAlpha[u / 8 % 8], folded + u, constants + u / 8 * kGroupConstants, ranges);
   }
-  if (largest_group > sum / 5) ranges[0] = -1.0f;
-  if (largest_group > sum / 2) ranges[1] = -1.0f;
+  const auto drop = [&](ScoreTier tier) { ranges[static_cast<std::size_t>(tier)] = -1.0f; };
+  if (largest_group > sum / 5) drop(ScoreTier::kEight);
+  if (largest_group > sum / 2) drop(ScoreTier::kFour), drop(ScoreTier::kThree);
   return max > 0.0f ? std::scalbn(1.0f, exponent) : 0.0f;
 }
 

@@ -29,15 +29,17 @@ struct AdditiveScoreArgs {
 
 // How factored computes tanh(a + b), in the order of attend::ScoreTier. Chosen per (query, panel of keys) from the sum
 // of max|a| of the query and max|b| of the keys of the panel that it sees: terms over a common denominator, as many as
-// floats have the range for. fold_w_v finds the ranges; those given here hold for weights of similar size.
+// floats have the range for, or from fewer on, where a CPU divides fast. fold_w_v finds the ranges; those given here
+// hold for weights of similar size.
 enum class ScoreTier {
   kEight = 0,     // eight terms per division: up to 10
   kFour = 1,      // up to 15
-  kTwo = 2,       // up to 24
-  kOne = 3,       // up to 43
-  kRational = 4,  // direct's tanh of a + b: one of the exponentials alone may overflow
+  kThree = 2,     // three, three and two of eight: up to 18
+  kTwo = 3,       // up to 24
+  kOne = 4,       // up to 43
+  kRational = 5,  // direct's tanh of a + b: one of the exponentials alone may overflow
 };
-inline constexpr int kNumScoreTiers = 5;
+inline constexpr int kNumScoreTiers = 6;
 
 // The largest |a| and |b| whose exponentials are taken: no tier but kRational goes beyond it. It saves the clamps of
 // Exp, three operations of eighteen.
@@ -73,10 +75,11 @@ struct FactoredScoreArgs {
   std::size_t num_queries, num_keys, num_hiddens;
   const std::int32_t* lens;  // num_queries: how many of these keys each query sees (more than num_keys means all, less
                              // than 0 none); nullptr: all. Keys beyond take no part in the choice of the tier
-  int forced_tier;           // a ScoreTier for tests and experiments; -1: by range
-  std::uint32_t* tier_counts;          // kNumScoreTiers counters of (query, panel) pairs, added to; or nullptr
-  std::span<PrefetchRows> ahead = {};  // rows to prefetch meanwhile, in this order,
-  std::size_t ahead_lines = 0;         // and about how many lines of them
+  ScoreTier first_tier = ScoreTier::kEight;  // none before it is chosen
+  int forced_tier;                           // a ScoreTier for tests and experiments; -1: by range
+  std::uint32_t* tier_counts;                // kNumScoreTiers counters of (query, panel) pairs, added to; or nullptr
+  std::span<PrefetchRows> ahead = {};        // rows to prefetch meanwhile, in this order,
+  std::size_t ahead_lines = 0;               // and about how many lines of them
 };
 
 struct ExpKeysArgs {
@@ -128,7 +131,7 @@ struct AdditiveScoreKernels {
 // K makes the geometric mean of a group's alphas 1.8 * 2^-16, or a little more or less, so that the products of eight
 // fill the range of a float, and roundings of equal terms differ between groups. If one group has more than a fifth
 // of sum|w_v|, which by itself would be wrong by up to 5.6e-7 of its sum, eight terms per division are not used; nor
-// are four (4.9e-7) if it has more than half.
+// are four (4.9e-7) and three (4.1e-7) if it has more than half.
 //
 // Returns scale, the power of two that leaves max|x| in [0.5, 1); [1, 2) if max|w_v| >= 2^127, since 2^128 is no float.
 // Weights below 2^-28 of the mean |w_v| are replaced by that, lest an alpha is infinite: scores change by less than

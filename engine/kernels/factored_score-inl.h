@@ -17,7 +17,9 @@
 // 22 multiplications and multiply-adds, five additions and a division per eight terms. Lanes run over keys, whose
 // exponentials stand vector by vector, so that of a panel that is not full no more is read than its keys, or a few
 // more; queries are broadcast. Where products of eight tau have not the range, there are four, two or one to a
-// division.
+// division; or three, which CPUs begin with that divide fast (plan/score_tier_rules.cc):
+//
+//     sum w tanh = K ((c - n67 / d67) - (n02 / d02 + n35 / d35))    n02 = n01 tau2 + d01    d02 = d01 tau2
 //
 // Rounding: near tanh = -1, n / d is twice as large as what it adds up to, and so are its roundings. Equal terms would
 // repeat them in every group, but K differs from group to group: wrong by at most 3.1e-7 sum|w| then with 40 units,
@@ -222,7 +224,7 @@ struct PanelView {
 HWY_INLINE ScoreTier ChooseTier(const FactoredScoreArgs& args, float sum_of_maxima) {
   if (args.forced_tier >= 0) return static_cast<ScoreTier>(args.forced_tier);
   const float* ranges = args.folded_w_v + folded_ranges_at(args.num_hiddens);
-  int tier = 0;
+  int tier = static_cast<int>(args.first_tier);
   while (tier < static_cast<int>(ScoreTier::kRational) && !(sum_of_maxima <= ranges[tier])) ++tier;
   return static_cast<ScoreTier>(tier);
 }
@@ -275,6 +277,9 @@ HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
             break;
           case ScoreTier::kFour:
             FactoredStep<4>(d, args, m, num_rows, panel, num_vectors, lines);
+            break;
+          case ScoreTier::kThree:
+            FactoredStep<3>(d, args, m, num_rows, panel, num_vectors, lines);
             break;
           case ScoreTier::kTwo:
             FactoredStep<2>(d, args, m, num_rows, panel, num_vectors, lines);

@@ -33,30 +33,30 @@
 #define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 // Sums begin with minus the row's and, in s<vector>, the columns' products of pairs. EPYC (Zen 5), AVX3, against zeros
 // and subtractions at the end, which waited for the last terms: tile_pairs/qk_m48_n128_d128 2 to 3 %.
-#define ATTEND_PAIRS_START(r, row)                                \
-  if constexpr (kRows > r) {                                      \
-    const V minus_row = BroadcastLoad(d, &(row).minus_pair_sum);  \
-    y##r##0 = hn::Sub(minus_row, s0);                             \
-    if constexpr (kVectors > 1) y##r##1 = hn::Sub(minus_row, s1); \
+#define ATTEND_PAIRS_START(r, row)                                     \
+  if constexpr (kRows > r) {                                           \
+    const V minus_row = simd::BroadcastLoad(d, &(row).minus_pair_sum); \
+    y##r##0 = hn::Sub(minus_row, s0);                                  \
+    if constexpr (kVectors > 1) y##r##1 = hn::Sub(minus_row, s1);      \
   }
 // (x0 + w1) (x1 + w0)
-#define ATTEND_PAIRS_ADD(r)                                                               \
-  if constexpr (kRows > r) {                                                              \
-    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + pair_step);           \
-    AddProduct(d, hn::Add(p, b10), hn::Add(q, b00), y##r##0);                             \
-    if constexpr (kVectors > 1) AddProduct(d, hn::Add(p, b11), hn::Add(q, b01), y##r##1); \
+#define ATTEND_PAIRS_ADD(r)                                                                 \
+  if constexpr (kRows > r) {                                                                \
+    const V p = simd::BroadcastLoad(d, x##r), q = simd::BroadcastLoad(d, x##r + pair_step); \
+    AddProduct(d, hn::Add(p, b10), hn::Add(q, b00), y##r##0);                               \
+    if constexpr (kVectors > 1) AddProduct(d, hn::Add(p, b11), hn::Add(q, b01), y##r##1);   \
   }
 // (x0 - w1) (w0 - x1)
-#define ATTEND_PAIRS_SUBTRACT(r)                                                          \
-  if constexpr (kRows > r) {                                                              \
-    const V p = BroadcastLoad(d, x##r), q = BroadcastLoad(d, x##r + pair_step);           \
-    AddProduct(d, hn::Sub(p, b10), hn::Sub(b00, q), y##r##0);                             \
-    if constexpr (kVectors > 1) AddProduct(d, hn::Sub(p, b11), hn::Sub(b01, q), y##r##1); \
+#define ATTEND_PAIRS_SUBTRACT(r)                                                            \
+  if constexpr (kRows > r) {                                                                \
+    const V p = simd::BroadcastLoad(d, x##r), q = simd::BroadcastLoad(d, x##r + pair_step); \
+    AddProduct(d, hn::Sub(p, b10), hn::Sub(b00, q), y##r##0);                               \
+    if constexpr (kVectors > 1) AddProduct(d, hn::Sub(p, b11), hn::Sub(b01, q), y##r##1);   \
   }
 // x2 w2
 #define ATTEND_PAIRS_ALONE(r)                                   \
   if constexpr (kRows > r) {                                    \
-    const V p = BroadcastLoad(d, x##r + alone_at);              \
+    const V p = simd::BroadcastLoad(d, x##r + alone_at);        \
     AddProduct(d, p, b00, y##r##0);                             \
     if constexpr (kVectors > 1) AddProduct(d, p, b01, y##r##1); \
   }
@@ -64,7 +64,7 @@
 // x w
 #define ATTEND_PAIRS_LAST(r)                                    \
   if constexpr (kRows > r) {                                    \
-    const V p = BroadcastLoad(d, x##r++);                       \
+    const V p = simd::BroadcastLoad(d, x##r++);                 \
     AddProduct(d, p, b00, y##r##0);                             \
     if constexpr (kVectors > 1) AddProduct(d, p, b01, y##r##1); \
   }
@@ -168,24 +168,6 @@ HWY_INLINE void AddProduct(D /* d */, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& su
   asm("vfmadd231ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
 #else
   sum = hn::MulAdd(a, b, sum);
-#endif
-}
-
-// *p in every lane. On AVX-512 a broadcast of integers, because one of floats into 512 bits takes Zen 4's units for
-// arithmetic half a cycle each: linear/r256_i768_o768/AVX3_pairs 99 GFLOPS by Set, 163 so. clang takes the former
-// unless it is told by name; g++ does better by itself, 151 by name.
-template <class D>
-HWY_INLINE hn::Vec<D> BroadcastLoad(D d, const float* HWY_RESTRICT p) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && HWY_COMPILER_CLANG
-  static_assert(hn::MaxLanes(D()) == 16);
-  hn::Vec<D> v = hn::Undefined(d);
-  asm("vpbroadcastd %1, %0" : "=v"(v.raw) : "m"(*p));
-  return v;
-#else
-  const hn::RebindToSigned<D> di;
-  std::int32_t bits;
-  std::memcpy(&bits, p, sizeof(bits));
-  return hn::BitCast(d, hn::Set(di, bits));
 #endif
 }
 

@@ -53,7 +53,10 @@ template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
 HWY_INLINE void Fraction(D d, const G& group, size_t u, V& numerator, V& denominator) {
   static_assert(kTerms == 1 || kTerms == 2 || kTerms == 4);
   if constexpr (kTerms == 1) {
-    denominator = hn::MulAdd(hn::Set(d, group.query_exps[u]), group.key_exp(d, u), hn::Set(d, group.alphas[u]));
+    // Broadcasts of query exponentials are part of the multiply-adds, those of alphas stay for several queries.
+    // Broadcasts of query exponentials are part of the multiply-adds; those of alphas serve several queries.
+    const V alpha = simd::BroadcastLoad(d, group.alphas + u);
+    denominator = hn::MulAdd(hn::Set(d, group.query_exps[u]), group.key_exp(d, u), alpha);
     numerator = hn::Set(d, 1.0f);
   } else {
     V n0, d0, n1, d1;
@@ -62,6 +65,15 @@ HWY_INLINE void Fraction(D d, const G& group, size_t u, V& numerator, V& denomin
     denominator = hn::Mul(d0, d1);
     numerator = kTerms == 2 ? hn::Add(d0, d1) : hn::MulAdd(n0, d1, hn::Mul(n1, d0));
   }
+}
+
+// The same of three units.
+template <class D, class G, class V = hn::Vec<D>>
+HWY_INLINE V QuotientOfThree(D d, const G& group, size_t u) {
+  V n, d01, one, tau;
+  Fraction<2>(d, group, u, n, d01);
+  Fraction<1>(d, group, u + 2, one, tau);
+  return hn::Div(hn::MulAdd(n, tau, d01), hn::Mul(d01, tau));
 }
 
 // sum += w tanh(a + b) of kTerms units from unit u of the group on, by one division. Of eight terms, c - n / d. Of
@@ -90,9 +102,24 @@ HWY_INLINE void AddTerms(D d, const G& group, size_t u, V& sum) {
   sum = hn::MulAdd(hn::Set(d, group.constants[kFactor]), term, sum);
 }
 
-// sum += the first count <= 8 terms, kTerms at a time; what is left in halves.
+// sum += w tanh(a + b) of all eight units by three divisions. Fewer products round than by one: wrong by up to 2.6e-7
+// sum|w| with 40 units of equal terms, and 4.1e-7 of a group by itself.
+template <class D, class G, class V = hn::Vec<D>>
+HWY_INLINE void AddByThree(D d, const G& group, V& sum) {
+  V n67, d67;
+  const V q02 = QuotientOfThree(d, group, 0), q35 = QuotientOfThree(d, group, 3);
+  Fraction<2>(d, group, 6, n67, d67);
+  const V term = hn::Sub(hn::Sub(hn::Set(d, group.constants[kSumOfEight]), hn::Div(n67, d67)), hn::Add(q02, q35));
+  sum = hn::MulAdd(hn::Set(d, group.constants[kFactor]), term, sum);
+}
+
+// sum += the first count <= 8 terms, kTerms at a time; what is left in halves. kTerms 3: three, three and two.
 template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
 HWY_INLINE void AddGroup(D d, const G& group, size_t count, V& sum) {
+  if constexpr (kTerms == 3) {
+    if (count == 8) return AddByThree(d, group, sum);
+    return AddGroup<2>(d, group, count, sum);
+  }
   size_t u = 0;
   for (; u + kTerms <= count; u += kTerms) AddTerms<kTerms>(d, group, u, sum);
   if constexpr (kTerms > 4) {

@@ -197,6 +197,7 @@ attend_status attend_plan_tier_counts(const attend_plan* plan, const attend_work
     const attend::TierCounts counted = plan->plan.tier_counts(workspace->workspace);
     *counts = {.eight = counted.eight,
                .four = counted.four,
+               .three = counted.three,
                .two = counted.two,
                .one = counted.one,
                .rational = counted.rational};

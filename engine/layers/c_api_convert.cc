@@ -143,6 +143,8 @@ ScoreTier score_tier_of(std::int32_t score_tier) {
       return ScoreTier::kEight;
     case ATTEND_SCORE_TIER_FOUR:
       return ScoreTier::kFour;
+    case ATTEND_SCORE_TIER_THREE:
+      return ScoreTier::kThree;
     case ATTEND_SCORE_TIER_TWO:
       return ScoreTier::kTwo;
     case ATTEND_SCORE_TIER_ONE:
@@ -151,7 +153,7 @@ ScoreTier score_tier_of(std::int32_t score_tier) {
       return ScoreTier::kRational;
     default:
       fail("score_tier is ", score_tier,
-           ", expected one of ATTEND_SCORE_TIER_BY_RANGE, _EIGHT, _FOUR, _TWO, _ONE, _RATIONAL");
+           ", expected one of ATTEND_SCORE_TIER_BY_RANGE, _EIGHT, _FOUR, _THREE, _TWO, _ONE, _RATIONAL");
   }
 }
 

@@ -59,9 +59,10 @@ std::string explain(const PlanImpl& plan, const TierCounts* counts) {
   if (counts != nullptr) {
     const auto tiles = [](std::uint64_t n, const char* tier) { return std::to_string(n) + " by " + tier; };
     text += line("tiers", tiles(counts->eight, "eight, ") + tiles(counts->four, "four, ") +
-                              tiles(counts->two, "two, ") + tiles(counts->one, "one term per division, ") +
-                              tiles(counts->rational, "rational tanh") + ": tiles of one query by " +
-                              std::to_string(plan.kernels->pack.panel_width) + " keys, in the last run");
+                              tiles(counts->three, "three, ") + tiles(counts->two, "two, ") +
+                              tiles(counts->one, "one term per division, ") + tiles(counts->rational, "rational tanh") +
+                              ": tiles of one query by " + std::to_string(plan.kernels->pack.panel_width) +
+                              " keys, in the last run");
   }
   return text;
 }

@@ -130,7 +130,7 @@ void check_options(const PlanOptions& options) {
   check_is_one_of("parts", options.parts, Parts::kWhereFaster, Parts::kAlways,
                   "Parts::kWhereFaster, kNever or kAlways");
   check_is_one_of("score_tier", options.score_tier, ScoreTier::kByRange, ScoreTier::kRational,
-                  "ScoreTier::kByRange, kEight, kFour, kTwo, kOne or kRational");
+                  "ScoreTier::kByRange, kEight, kFour, kThree, kTwo, kOne or kRational");
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ struct PlanImpl {
   std::size_t wanted_tile_queries = 0, wanted_tile_keys = 0;
   Pooling pooling = Pooling::kFused;
   bool factored = false;      // additive: the factored score, else the rational tanh of every sum
+  kernels::ScoreTier first_tier = kernels::ScoreTier::kEight;  // additive, factored: the first that ranges may choose
   bool pairs_scores = false;  // dot product: by pairs of terms, where queries and keys are fit for it
   bool pairs_values = false;  // pooling: likewise, where powers and values are
   bool parts = false;         // dot product: scores and pooling by bfloat16 parts, where numbers have them

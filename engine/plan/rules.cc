@@ -6,6 +6,7 @@
 #include "engine/plan/pair_rules.h"
 #include "engine/plan/part_rules.h"
 #include "engine/plan/path_rules.h"
+#include "engine/plan/score_tier_rules.h"
 #include "engine/plan/split_rules.h"
 #include "engine/plan/tile_rules.h"
 
@@ -13,6 +14,7 @@ namespace attend::detail {
 
 void apply_rules(PlanImpl& plan) {
   choose_path(plan);
+  choose_first_tier(plan);
   choose_parts(plan);
   choose_sizes(plan);
   choose_tiles(plan);

@@ -209,9 +209,10 @@ TierCounts tier_counts(const PlanImpl& plan, const std::byte* workspace) {
   for (std::size_t i = 0; i < num_tier_counters(plan); i += kernels::kNumScoreTiers) {
     sum.eight += counts[i];
     sum.four += counts[i + 1];
-    sum.two += counts[i + 2];
-    sum.one += counts[i + 3];
-    sum.rational += counts[i + 4];
+    sum.three += counts[i + 2];
+    sum.two += counts[i + 3];
+    sum.one += counts[i + 4];
+    sum.rational += counts[i + 5];
   }
   return sum;
 }

@@ -188,6 +188,7 @@ void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std:
                                     .num_keys = columns,
                                     .num_hiddens = size_,
                                     .lens = lens,
+                                    .first_tier = plan_.first_tier,
                                     .forced_tier = static_cast<int>(plan_.options.score_tier),
                                     .tier_counts = tier_counts_ == nullptr ? nullptr : counts.data(),
                                     .ahead = next_keys_.rows(),

@@ -201,12 +201,13 @@ enum {
 // How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
 // division. From fastest to widest.
 enum {
-  ATTEND_SCORE_TIER_BY_RANGE = 0,  // per query and panel of keys, the fastest that max|a| + max|b| allows
+  ATTEND_SCORE_TIER_BY_RANGE = 0,  // per query and panel of keys, the first that max|a| + max|b| allows
   ATTEND_SCORE_TIER_EIGHT = 1,     // up to about 10; a little more or less where weights w_v differ in size
   ATTEND_SCORE_TIER_FOUR = 2,      // up to about 15
-  ATTEND_SCORE_TIER_TWO = 3,       // up to about 24
-  ATTEND_SCORE_TIER_ONE = 4,       // up to about 43
-  ATTEND_SCORE_TIER_RATIONAL = 5   // any range: a rational tanh of every sum
+  ATTEND_SCORE_TIER_THREE = 3,     // up to about 18: three, three and two of eight; first where a CPU divides fast
+  ATTEND_SCORE_TIER_TWO = 4,       // up to about 24
+  ATTEND_SCORE_TIER_ONE = 5,       // up to about 43
+  ATTEND_SCORE_TIER_RATIONAL = 6   // any range: a rational tanh of every sum
 };
 
 // Products by pairs of terms: attend::Pairs in attend/plan.h.
@@ -260,6 +261,7 @@ attend_status attend_plan_explain_run(const attend_plan* plan, const attend_work
 typedef struct attend_tier_counts {
   uint64_t eight;
   uint64_t four;
+  uint64_t three;
   uint64_t two;
   uint64_t one;
   uint64_t rational;

@@ -65,19 +65,20 @@ enum class Padding {
 };
 
 // How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
-// division, as far as floats have the range for their common denominator. From fastest to widest.
+// division, as far as floats have the range for their common denominator. From narrowest to widest.
 enum class ScoreTier {
-  kByRange = -1,  // per query and panel of keys, the fastest that max|a| + max|b| allows
+  kByRange = -1,  // per query and panel of keys, the first that max|a| + max|b| allows
   kEight = 0,     // up to about 10; a little more or less where weights w_v differ in size
   kFour = 1,      // up to about 15
-  kTwo = 2,       // up to about 24
-  kOne = 3,       // up to about 43
-  kRational = 4,  // any range: a rational tanh of every sum
+  kThree = 2,     // up to about 18: three, three and two of eight; first where a CPU divides fast
+  kTwo = 3,       // up to about 24
+  kOne = 4,       // up to about 43
+  kRational = 5,  // any range: a rational tanh of every sum
 };
 
 // Tiles, one query by one panel of keys, that a run scored by each tier.
 struct TierCounts {
-  std::uint64_t eight = 0, four = 0, two = 0, one = 0, rational = 0;
+  std::uint64_t eight = 0, four = 0, three = 0, two = 0, one = 0, rational = 0;
 };
 
 // Products by pairs of terms (known as Winograd's inner product): three terms take the time of two multiply-adds on

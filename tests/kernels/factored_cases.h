@@ -49,17 +49,20 @@ inline Case uniform_case(Random& random, std::size_t m, std::size_t n, std::size
   });
 }
 
+using TierCounters = std::array<std::uint32_t, kernels::kNumScoreTiers>;
+
 struct Scores {
   std::vector<float> scores;  // (M, N)
-  std::array<std::uint32_t, kernels::kNumScoreTiers> tier_counts{};
+  TierCounters tier_counts{};
 };
 
 inline std::size_t panel_width(const Target& target) { return kernels::pack_kernels(target.id()).panel_width; }
 
 // All that rows are made of ends at guard pages; keys are packed as the engine packs them. garbage: what stands in the
-// columns of the last panel beyond num_keys.
+// columns of the last panel beyond num_keys. first_tier: of those chosen by range.
 inline Scores factored_scores(const Target& target, const Case& c, int forced_tier = -1, float garbage = 0.0f,
-                              std::span<kernels::PrefetchRows> ahead = {}, std::size_t ahead_lines = 0) {
+                              std::span<kernels::PrefetchRows> ahead = {}, std::size_t ahead_lines = 0,
+                              kernels::ScoreTier first_tier = kernels::ScoreTier::kEight) {
   const kernels::PackKernels pack = kernels::pack_kernels(target.id());
   const kernels::AdditiveScoreKernels kernels = kernels::additive_score_kernels(target.id());
   const std::size_t width = pack.panel_width, lanes = kernels.lanes;
@@ -133,6 +136,7 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
                     .num_keys = c.num_keys,
                     .num_hiddens = c.num_hiddens,
                     .lens = c.lens.empty() ? nullptr : lens.data(),
+                    .first_tier = first_tier,
                     .forced_tier = forced_tier,
                     .tier_counts = result.tier_counts.data(),
                     .ahead = ahead,

@@ -20,6 +20,8 @@
 namespace attend::tests {
 namespace {
 
+using kernels::ScoreTier;
+
 TEST_CASE("factored score: weights are scaled by a power of two and folded") {
   std::vector<float> folded;
   const auto fold = [&](const std::vector<float>& w_v) {
@@ -52,11 +54,11 @@ TEST_CASE("factored score: weights are scaled by a power of two and folded") {
 }
 
 TEST_CASE("factored score: ranges follow from the weights") {
-  const auto near = [](const std::vector<float>& w_v, std::array<float, 4> expected) {
+  const auto near = [](const std::vector<float>& w_v, std::array<float, 5> expected) {
     const auto ranges = tier_ranges(w_v);
-    for (std::size_t tier = 0; tier < 4; ++tier) CHECK(ranges[tier] == doctest::Approx(expected[tier]).epsilon(0.01));
+    for (std::size_t tier = 0; tier < 5; ++tier) CHECK(ranges[tier] == doctest::Approx(expected[tier]).epsilon(0.01));
   };
-  near(std::vector<float>(256, 0.3f), {9.96f, 14.9f, 24.7f, 43.8f});
+  near(std::vector<float>(256, 0.3f), {9.96f, 14.9f, 17.98f, 24.7f, 43.8f});
   Random random(7);
   std::vector<float> w_v(256);
   for (float& w : w_v) w = random.normal();
@@ -67,7 +69,8 @@ TEST_CASE("factored score: ranges follow from the weights") {
   std::fill(w_v.begin(), w_v.end(), 0.0f);
   std::fill_n(w_v.begin(), 4, 1.0f);
   CHECK(tier_ranges(w_v)[0] == -1.0f);
-  CHECK(tier_ranges(w_v)[2] > 20.0f);
+  CHECK(tier_ranges(w_v)[2] == -1.0f);
+  CHECK(tier_ranges(w_v)[3] > 20.0f);
   w_v[0] = kInf;
   for (const float range : tier_ranges(w_v)) CHECK(range == -1.0f);
 }
@@ -123,11 +126,11 @@ TEST_CASE("factored score: tiers are chosen by what each query sees of each pane
     const std::size_t width = panel_width(target);
     const std::vector<float> ones(40, 1.0f);
     const auto ranges = tier_ranges(ones);
-    const auto counts = [&](float a, float b, const std::vector<float>& w_v) {
+    const auto counts = [&](float a, float b, const std::vector<float>& w_v, ScoreTier first = ScoreTier::kEight) {
       Case c = make_case(1, 1, w_v.size(), [&](Case& fill) { fill.queries[2] = a, fill.keys[1] = b, fill.w_v = w_v; });
-      return factored_scores(target, c).tier_counts;
+      return factored_scores(target, c, -1, 0.0f, {}, 0, first).tier_counts;
     };
-    using Counts = std::array<std::uint32_t, kernels::kNumScoreTiers>;
+    using Counts = TierCounters;
     for (std::size_t tier = 0; tier < ranges.size(); ++tier) {
       Counts this_tier{}, next_tier{};
       this_tier[tier] = next_tier[tier + 1] = 1;
@@ -136,17 +139,24 @@ TEST_CASE("factored score: tiers are chosen by what each query sees of each pane
       CHECK(counts(0.0f, -std::nextafter(ranges[tier], kInf), ones) == next_tier);
     }
     // Weights of four groups of eight units, and of one.
-    CHECK(counts(0.0f, 0.0f, std::vector<float>(32, 1.0f)) == Counts{0, 1, 0, 0, 0});
-    CHECK(counts(0.0f, 0.0f, std::vector<float>(8, 1.0f)) == Counts{0, 0, 1, 0, 0});
+    CHECK(counts(0.0f, 0.0f, std::vector<float>(32, 1.0f)) == Counts{0, 1, 0, 0, 0, 0});
+    CHECK(counts(0.0f, 0.0f, std::vector<float>(8, 1.0f)) == Counts{0, 0, 0, 1, 0, 0});
     std::vector<float> uneven(64, 1e-3f);
     uneven[7] = 1.0f;
-    CHECK(counts(0.0f, 0.0f, uneven) == Counts{0, 0, 1, 0, 0});
-    CHECK(counts(0.0f, 0.0f, ones) == Counts{1, 0, 0, 0, 0});
-    CHECK(counts(25.0f, -20.0f, ones) == Counts{0, 0, 0, 0, 1});
-    CHECK(counts(-kInf, 0.0f, ones) == Counts{0, 0, 0, 0, 1});
-    CHECK(counts(0.0f, kInf, ones) == Counts{0, 0, 0, 0, 1});
-    CHECK(counts(kNaN, 1.0f, ones) == Counts{1, 0, 0, 0, 0});
-    CHECK(counts(0.0f, 0.0f, {1.0f, kInf, 1.0f}) == Counts{0, 0, 0, 0, 1});
+    CHECK(counts(0.0f, 0.0f, uneven) == Counts{0, 0, 0, 1, 0, 0});
+    CHECK(counts(0.0f, 0.0f, ones) == Counts{1, 0, 0, 0, 0, 0});
+    CHECK(counts(25.0f, -20.0f, ones) == Counts{0, 0, 0, 0, 0, 1});
+    CHECK(counts(-kInf, 0.0f, ones) == Counts{0, 0, 0, 0, 0, 1});
+    CHECK(counts(0.0f, kInf, ones) == Counts{0, 0, 0, 0, 0, 1});
+    CHECK(counts(kNaN, 1.0f, ones) == Counts{1, 0, 0, 0, 0, 0});
+    CHECK(counts(0.0f, 0.0f, {1.0f, kInf, 1.0f}) == Counts{0, 0, 0, 0, 0, 1});
+
+    // None before the first that may be chosen.
+    CHECK(counts(0.0f, 0.0f, ones, ScoreTier::kThree) == Counts{0, 0, 1, 0, 0, 0});
+    CHECK(counts(0.0f, 0.0f, std::vector<float>(16, 1.0f), ScoreTier::kThree) == Counts{0, 0, 1, 0, 0, 0});
+    CHECK(counts(0.0f, 0.0f, std::vector<float>(8, 1.0f), ScoreTier::kThree) == Counts{0, 0, 0, 1, 0, 0});
+    CHECK(counts(kNaN, 1.0f, ones, ScoreTier::kThree) == Counts{0, 0, 1, 0, 0, 0});
+    CHECK(counts(25.0f, -20.0f, ones, ScoreTier::kThree) == Counts{0, 0, 0, 0, 0, 1});
 
     // Key `width` (the second panel's first) is large, key width + 1 huge; seven queries, the fifth large by itself.
     Case c = make_case(7, 2 * width + 1, 40, [&](Case& fill) {
@@ -155,12 +165,12 @@ TEST_CASE("factored score: tiers are chosen by what each query sees of each pane
       fill.keys[(width + 1) * 40] = 200.0f;
       fill.queries[4 * 40] = 11.0f;
     });
-    CHECK(factored_scores(target, c).tier_counts == Counts{12, 2, 0, 0, 7});
+    CHECK(factored_scores(target, c).tier_counts == Counts{12, 2, 0, 0, 0, 7});
     const std::int32_t w = static_cast<std::int32_t>(width);
     c.lens = {0, w, w + 1, w + 2, w, 1, -3};
-    CHECK(factored_scores(target, c).tier_counts == Counts{4, 1, 1, 0, 1});
+    CHECK(factored_scores(target, c).tier_counts == Counts{4, 1, 0, 1, 0, 1});
     c.lens.assign(7, 1000000);
-    CHECK(factored_scores(target, c).tier_counts == Counts{12, 2, 0, 0, 7});
+    CHECK(factored_scores(target, c).tier_counts == Counts{12, 2, 0, 0, 0, 7});
   });
 }
 
@@ -271,9 +281,10 @@ TEST_CASE("factored score: NaN spreads to its scores only, infinities saturate")
     constexpr std::size_t kQueries = 6, kKeys = 70;
     for (const std::size_t hiddens : {1u, 2u, 3u, 4u, 19u, 36u}) {
       for (std::size_t u = 0; u < hiddens; ++u) {
-        for (const int tier : {-1, 0, 1, 2, 3, 4}) {
+        for (int tier = -1; tier < kernels::kNumScoreTiers; ++tier) {
           Case c = make_case(kQueries, kKeys, hiddens, [&](Case& fill) {
-            std::fill(fill.queries.begin(), fill.queries.end(), tier == 3 ? 20.0f : 0.5f);
+            std::fill(fill.queries.begin(), fill.queries.end(),
+                      tier == static_cast<int>(ScoreTier::kOne) ? 20.0f : 0.5f);
             std::fill(fill.w_v.begin(), fill.w_v.end(), 1.0f);
           });
           c.queries[1 * hiddens + u] = kNaN;

@@ -38,7 +38,7 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
   attend_executor* new_executor = nullptr;
   std::int64_t size = -1;
   std::size_t bytes = 77;
-  attend_tier_counts counts{.eight = 7, .four = 7, .two = 7, .one = 7, .rational = 7};
+  attend_tier_counts counts{.eight = 7, .four = 7, .three = 7, .two = 7, .one = 7, .rational = 7};
   OwnPool own;
   attend_executor_callbacks no_concurrency = own.callbacks(), no_loop = own.callbacks();
   no_concurrency.concurrency = nullptr;

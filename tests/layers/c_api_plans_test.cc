@@ -195,10 +195,10 @@ TEST_CASE("C API: score tiers and their counts are those of C++, and said after 
   struct {
     std::int32_t c;
     ScoreTier cpp;
-  } const kTiers[] = {
-      {ATTEND_SCORE_TIER_BY_RANGE, ScoreTier::kByRange}, {ATTEND_SCORE_TIER_EIGHT, ScoreTier::kEight},
-      {ATTEND_SCORE_TIER_FOUR, ScoreTier::kFour},        {ATTEND_SCORE_TIER_TWO, ScoreTier::kTwo},
-      {ATTEND_SCORE_TIER_ONE, ScoreTier::kOne},          {ATTEND_SCORE_TIER_RATIONAL, ScoreTier::kRational}};
+  } const kTiers[] = {{ATTEND_SCORE_TIER_BY_RANGE, ScoreTier::kByRange}, {ATTEND_SCORE_TIER_EIGHT, ScoreTier::kEight},
+                      {ATTEND_SCORE_TIER_FOUR, ScoreTier::kFour},        {ATTEND_SCORE_TIER_THREE, ScoreTier::kThree},
+                      {ATTEND_SCORE_TIER_TWO, ScoreTier::kTwo},          {ATTEND_SCORE_TIER_ONE, ScoreTier::kOne},
+                      {ATTEND_SCORE_TIER_RATIONAL, ScoreTier::kRational}};
   for_each_target([&](const Target& target) {
     const std::string name = target.name();
     for (const float spread : {1.0f, 6.0f}) {
@@ -226,12 +226,14 @@ TEST_CASE("C API: score tiers and their counts are those of C++, and said after 
         CHECK(attend_plan_tier_counts(both.plan.get(), workspace.get(), &counts, nullptr) == ATTEND_OK);
         CHECK(counts.eight == truth.eight);
         CHECK(counts.four == truth.four);
+        CHECK(counts.three == truth.three);
         CHECK(counts.two == truth.two);
         CHECK(counts.one == truth.one);
         CHECK(counts.rational == truth.rational);
-        const std::uint64_t all = counts.eight + counts.four + counts.two + counts.one + counts.rational;
+        const std::uint64_t all = counts.eight + counts.four + counts.three + counts.two + counts.one + counts.rational;
         CHECK(all > 0);
         if (tier.c == ATTEND_SCORE_TIER_EIGHT) CHECK(counts.eight == all);
+        if (tier.c == ATTEND_SCORE_TIER_THREE) CHECK(counts.three == all);
         if (tier.c == ATTEND_SCORE_TIER_ONE) CHECK(counts.one == all);
         if (tier.c == ATTEND_SCORE_TIER_RATIONAL) CHECK(counts.rational == all);
         CHECK(run_explanation(both.plan.get(), workspace.get()) == both.cpp.explain(cpp_workspace));
@@ -260,7 +262,7 @@ TEST_CASE("C API: counts that were not asked for, or of too small a workspace, a
     const std::string expected = error_message([&] { mistake.both->cpp.tier_counts(*mistake.cpp_workspace); });
     CHECK(expected != "");
     Said counts_said, text_said;
-    attend_tier_counts counts{.eight = 7, .four = 7, .two = 7, .one = 7, .rational = 7};
+    attend_tier_counts counts{.eight = 7, .four = 7, .three = 7, .two = 7, .one = 7, .rational = 7};
     CHECK(attend_plan_tier_counts(plan, mistake.workspace, &counts, &counts_said.error) == ATTEND_ERROR_INVALID);
     CHECK(counts_said.message() == expected);
     CHECK((counts.eight == 7 && counts.four == 7 && counts.two == 7 && counts.one == 7 && counts.rational == 7));
@@ -349,7 +351,7 @@ TEST_CASE("C API: refusals of plans and executors carry the C++ message and leav
   options.valid_lens = 4;
   CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);
   CHECK(missing_parts(said.message(), {"valid_lens", "4", "ATTEND_VALID_LENS_ANY"}) == "");
-  for (const std::int32_t score_tier : {-1, 6}) {
+  for (const std::int32_t score_tier : {-1, 7}) {
     options = {};
     options.score_tier = score_tier;
     CHECK(attend_plan_create(good.get(), &shape, &options, &plan, &said.error) == ATTEND_ERROR_INVALID);

@@ -12,6 +12,7 @@
 #include "attend/attend.h"
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/pack.h"
+#include "engine/plan/score_tier_rules.h"
 #include "tests/support/compare.h"
 #include "tests/support/executors.h"
 #include "tests/support/layer_cases.h"
@@ -42,13 +43,13 @@ struct Identity {
   MultiHeadParameters multi_head() const {
     return {.W_q = eye.view(), .W_k = eye.view(), .W_v = eye.view(), .W_o = eye.view(), .w_v = w_v.view()};
   }
-  // The first tier that max|a| + max|b| is within the range of.
-  int tier(std::int64_t h, float sum) const {
+  // The first tier that max|a| + max|b| is within the range of, from `first` on.
+  int tier(std::int64_t h, float sum, int first) const {
     const auto size = static_cast<std::size_t>(hidden);
     std::vector<float> folded(kernels::folded_w_v_size(size));
     kernels::fold_w_v(w_v.data.data() + static_cast<std::size_t>(h) * size, size, folded.data());
     const float* ranges = folded.data() + folded.size() - kRational;
-    int tier = 0;
+    int tier = first;
     while (tier < kRational && !(sum <= ranges[tier])) ++tier;
     return tier;
   }
@@ -80,16 +81,17 @@ void for_each_factored_plan(const Attention& attention, const Shape& shape, Plan
 }
 
 std::uint64_t& count_of(TierCounts& counts, int tier) {
-  std::uint64_t* const all[] = {&counts.eight, &counts.four, &counts.two, &counts.one, &counts.rational};
+  std::uint64_t* const all[] = {&counts.eight, &counts.four, &counts.three, &counts.two, &counts.one, &counts.rational};
   return *all[tier];
 }
 std::uint64_t sum_of(const TierCounts& counts) {
-  return counts.eight + counts.four + counts.two + counts.one + counts.rational;
+  return counts.eight + counts.four + counts.three + counts.two + counts.one + counts.rational;
 }
 std::string text_of(const TierCounts& counts) {
   return std::to_string(counts.eight) + " by eight, " + std::to_string(counts.four) + " by four, " +
-         std::to_string(counts.two) + " by two, " + std::to_string(counts.one) + " by one term per division, " +
-         std::to_string(counts.rational) + " by rational tanh";
+         std::to_string(counts.three) + " by three, " + std::to_string(counts.two) + " by two, " +
+         std::to_string(counts.one) + " by one term per division, " + std::to_string(counts.rational) +
+         " by rational tanh";
 }
 
 // A run into memory of its own that says what its workspace has counted.
@@ -118,13 +120,17 @@ struct Mixed {
   Tensor queries, keys;
   LengthsTensor lens;
   std::int64_t panel;
+  int first_tier;  // of this CPU
 
   static constexpr float kSmall = 1;    // two of them: the fastest tier that the weights allow
   static constexpr float kMiddle = 31;  // with a small one: one term per division
   static constexpr float kLarge = 150;  // rational with anything
 
   Mixed(const Target& target, std::int64_t heads, std::int64_t batch, std::int64_t num_queries, std::int64_t panels)
-      : layer{heads, 12 / heads}, panel(static_cast<std::int64_t>(kernels::pack_kernels(target.id()).panel_width)) {
+      : layer{heads, 12 / heads},
+        panel(static_cast<std::int64_t>(kernels::pack_kernels(target.id()).panel_width)),
+        first_tier(static_cast<int>(
+            detail::first_score_tier(kernels::additive_score_kernels(target.id()), attend::this_cpu()))) {
     Random random(302);
     const std::int64_t num_keys = panels * panel + 3;
     queries = random.uniform({batch, num_queries, 12}, -kSmall, kSmall);
@@ -168,7 +174,7 @@ struct Mixed {
           for (std::int64_t n = first; n < std::min(first + panel, len); ++n) {
             key_max = std::max(key_max, largest([&](std::int64_t u) { return key(b, n, u); }, h));
           }
-          ++count_of(counts, layer.tier(h, query_max + key_max));
+          ++count_of(counts, layer.tier(h, query_max + key_max, first_tier));
         }
       }
     }
@@ -182,10 +188,10 @@ TEST_CASE("tiers: each is within the bound where the ranges allow it") {
   const struct {
     ScoreTier tier;
     float magnitude;
-  } kTiers[] = {{ScoreTier::kEight, 4.5f},     {ScoreTier::kFour, 1.0f},     {ScoreTier::kFour, 6.5f},
-                {ScoreTier::kTwo, 1.0f},       {ScoreTier::kTwo, 10.5f},     {ScoreTier::kOne, 1.0f},
-                {ScoreTier::kOne, 19.5f},      {ScoreTier::kRational, 1.0f}, {ScoreTier::kRational, 40.0f},
-                {ScoreTier::kRational, 170.0f}};
+  } kTiers[] = {{ScoreTier::kEight, 4.5f},    {ScoreTier::kFour, 1.0f},      {ScoreTier::kFour, 6.5f},
+                {ScoreTier::kThree, 1.0f},    {ScoreTier::kThree, 8.5f},     {ScoreTier::kTwo, 1.0f},
+                {ScoreTier::kTwo, 10.5f},     {ScoreTier::kOne, 1.0f},       {ScoreTier::kOne, 19.5f},
+                {ScoreTier::kRational, 1.0f}, {ScoreTier::kRational, 40.0f}, {ScoreTier::kRational, 170.0f}};
   for (const std::int64_t heads : {1, 3}) {
     for (const auto& each : kTiers) {
       const ScoreTier tier = each.tier;
@@ -222,7 +228,7 @@ TEST_CASE("tiers: a run counts each query and panel that it sees by what their r
       for (const std::int64_t num_queries : {7, 40}) {
         Mixed mixed(target, heads, 2, num_queries, 6);
         const TierCounts expected = mixed.expected();
-        REQUIRE(expected.eight + expected.four + expected.two > 0);
+        REQUIRE(expected.eight + expected.four + expected.three + expected.two > 0);
         REQUIRE(expected.one > 0);
         REQUIRE(expected.rational > 0);
         const Attention layer = mixed.layer.layer();
