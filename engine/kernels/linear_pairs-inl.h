@@ -5,12 +5,11 @@
 // zeros and rows that are not finite go the plain way, each by itself. W is looked at where it is packed
 // (matmul/packed_rows.cc).
 //
-// bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 165 and
-// 111, by 256 rows 163 and 114, by 1024 rows 153 and 112; 256 x 256 by 512 rows 154 and 112.
+// bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 166 and
+// 111, by 256 rows 165 and 114, by 1024 rows 150 and 112; 256 x 256 by 512 rows 159 and 112.
 //
-// Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers, and the figures above were measured
-//               with nine; on Zen 5 linear/*/AVX3_pairs takes as long with eight, layers 0 to 5 % less
-//               (multi_head/b32_s32_e512_h8).
+// Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers; on Zen 5 linear/*/AVX3_pairs takes as
+//               long with eight, layers 0 to 5 % less (multi_head/b32_s32_e512_h8).
 #if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
 #undef ATTEND_KERNELS_LINEAR_PAIRS_INL_H_
@@ -43,7 +42,7 @@ template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, V y0, V y1,
                             float* HWY_RESTRICT result) {
   const size_t lanes = hn::Lanes(d);
-  const V unscale = hn::Set(d, row.unscale);
+  const V unscale = simd::BroadcastLoad(d, &row.unscale);
   const auto finish = [&](V y, size_t at) ATTEND_INLINE_ATTR {
     return args.bias == nullptr ? hn::Mul(y, unscale) : hn::MulAdd(y, unscale, hn::Load(d, args.bias + at));
   };
@@ -64,7 +63,7 @@ HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, 
 // kRows copies of rows times kVectors vectors, over the whole sum.
 template <size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums,
-                            const float* const* HWY_RESTRICT rows, const PairedRow* HWY_RESTRICT paired,
+                            const float* HWY_RESTRICT x, std::ptrdiff_t x_stride, const PairedRow* HWY_RESTRICT paired,
                             float* const* HWY_RESTRICT results) {
   static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
   using V = hn::Vec<D>;
@@ -73,11 +72,11 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   const float* HWY_RESTRICT w0 = args.weights;
   const float* HWY_RESTRICT w1 = args.weights + lanes / kLinearPanel * args.panel_stride + lanes % kLinearPanel;
   const float* HWY_RESTRICT later = args.later;
-  constexpr size_t pair_step = 1, alone_at = 2, next_pair = 3;
   const V s0 = hn::Load(d, pair_sums), s1 = kVectors > 1 ? hn::Load(d, pair_sums + lanes) : zero;
-#define ATTEND_PAIRS_ROW(r)                                 \
-  const float* HWY_RESTRICT x##r = rows[r < kRows ? r : 0]; \
-  V y##r##0 = zero, y##r##1 = zero;                         \
+  const EvenRows rows(x_stride);
+#define ATTEND_PAIRS_X(r, i) rows.Broadcast<r, i>(d, x)
+#define ATTEND_PAIRS_ROW(r)         \
+  V y##r##0 = zero, y##r##1 = zero; \
   ATTEND_PAIRS_START(r, paired[r])
 #define ATTEND_PAIRS_LOAD(first, second, at)                                                               \
   first = hn::Load(d, w0 + (at));                                                                          \
@@ -96,7 +95,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
     ATTEND_PAIRS_ROWS(ROW)                        \
     ATTEND_PAIRS_LOAD(b00, b01, 2 * kLinearPanel) \
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)         \
-    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_NEXT)          \
+    x += 3;                                       \
     w0 += 3 * kLinearPanel;                       \
     w1 += 3 * kLinearPanel;                       \
   }
@@ -111,6 +110,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   for (; k < in; ++k) {
     const V b00 = hn::Load(d, w0), b01 = kVectors > 1 ? hn::Load(d, w1) : zero;
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_LAST)
+    ++x;
     w0 += kLinearPanel;
     w1 += kLinearPanel;
   }
@@ -119,23 +119,24 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 #undef ATTEND_PAIRS_TERMS
 #undef ATTEND_PAIRS_LOAD
 #undef ATTEND_PAIRS_ROW
+#undef ATTEND_PAIRS_X
 }
 
 template <size_t kRows, class D>
-HWY_INLINE void PairsColumns(D d, const ColumnsArgs& args, const float* pair_sums, const float* const* rows,
-                             const PairedRow* paired, float* const* results) {
-  if (args.columns > hn::Lanes(d)) return PairsStep<kRows, 2>(d, args, pair_sums, rows, paired, results);
-  return PairsStep<kRows, 1>(d, args, pair_sums, rows, paired, results);
+HWY_INLINE void PairsColumns(D d, const ColumnsArgs& args, const float* pair_sums, const float* x,
+                             std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results) {
+  if (args.columns > hn::Lanes(d)) return PairsStep<kRows, 2>(d, args, pair_sums, x, x_stride, paired, results);
+  return PairsStep<kRows, 1>(d, args, pair_sums, x, x_stride, paired, results);
 }
 
 // num_rows <= kRows.
 template <size_t kRows, class D>
-HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, const float* pair_sums,
-                             const float* const* rows, const PairedRow* paired, float* const* results) {
+HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, const float* pair_sums, const float* x,
+                             std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results) {
   if constexpr (kRows > 1) {
-    if (num_rows < kRows) return PairsAnyRows<kRows - 1>(d, args, num_rows, pair_sums, rows, paired, results);
+    if (num_rows < kRows) return PairsAnyRows<kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results);
   }
-  PairsColumns<kRows>(d, args, pair_sums, rows, paired, results);
+  PairsColumns<kRows>(d, args, pair_sums, x, x_stride, paired, results);
 }
 
 // Rows some at a time: those that go by pairs from their copies, then the others.
@@ -171,7 +172,8 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
     }
     ForEachStep<kPairedRowsPerStep, kMaxPairedVectors>(
         d, by_pairs, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
-          PairsAnyRows<kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first, copies + row,
+          PairsAnyRows<kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first,
+                                           args.scratch + row * stride, static_cast<std::ptrdiff_t>(stride),
                                            paired + row, results + row);
         });
     LinearRows(d, plain);

@@ -20,15 +20,15 @@
 #include "engine/simd/tail-inl.h"
 
 // Steps of a kernel that keeps kRows rows, at most 8, times kVectors vectors, 1 or 2, of sums y<row><vector> in
-// registers: what row r adds to its own. x<row> are its elements and b<term><vector> those of the columns. A pair's
-// elements are pair_step apart, one that stands alone is alone_at behind them, and the next pair next_pair. All named
-// by the kernel.
+// registers: what row r adds to its own. ATTEND_PAIRS_X(r, i) broadcasts its elements, 0 and 1 of a pair and 2 of one
+// that stands alone; b<term><vector> are those of the columns. All named by the kernel.
 #undef ATTEND_PAIRS_ROWS
+#undef ATTEND_PAIRS_X
 #undef ATTEND_PAIRS_START
 #undef ATTEND_PAIRS_ADD
 #undef ATTEND_PAIRS_SUBTRACT
+#undef ATTEND_PAIRS_TERM
 #undef ATTEND_PAIRS_ALONE
-#undef ATTEND_PAIRS_NEXT
 #undef ATTEND_PAIRS_LAST
 #define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 // Sums begin with minus the row's and, in s<vector>, the columns' products of pairs. EPYC (Zen 5), AVX3, against zeros
@@ -40,34 +40,28 @@
     if constexpr (kVectors > 1) y##r##1 = hn::Sub(minus_row, s1);      \
   }
 // (x0 + w1) (x1 + w0)
-#define ATTEND_PAIRS_ADD(r)                                                                 \
-  if constexpr (kRows > r) {                                                                \
-    const V p = simd::BroadcastLoad(d, x##r), q = simd::BroadcastLoad(d, x##r + pair_step); \
-    AddProduct(d, hn::Add(p, b10), hn::Add(q, b00), y##r##0);                               \
-    if constexpr (kVectors > 1) AddProduct(d, hn::Add(p, b11), hn::Add(q, b01), y##r##1);   \
+#define ATTEND_PAIRS_ADD(r)                                                               \
+  if constexpr (kRows > r) {                                                              \
+    const V p = ATTEND_PAIRS_X(r, 0), q = ATTEND_PAIRS_X(r, 1);                           \
+    AddProduct(d, hn::Add(p, b10), hn::Add(q, b00), y##r##0);                             \
+    if constexpr (kVectors > 1) AddProduct(d, hn::Add(p, b11), hn::Add(q, b01), y##r##1); \
   }
 // (x0 - w1) (w0 - x1)
-#define ATTEND_PAIRS_SUBTRACT(r)                                                            \
-  if constexpr (kRows > r) {                                                                \
-    const V p = simd::BroadcastLoad(d, x##r), q = simd::BroadcastLoad(d, x##r + pair_step); \
-    AddProduct(d, hn::Sub(p, b10), hn::Sub(b00, q), y##r##0);                               \
-    if constexpr (kVectors > 1) AddProduct(d, hn::Sub(p, b11), hn::Sub(b01, q), y##r##1);   \
+#define ATTEND_PAIRS_SUBTRACT(r)                                                          \
+  if constexpr (kRows > r) {                                                              \
+    const V p = ATTEND_PAIRS_X(r, 0), q = ATTEND_PAIRS_X(r, 1);                           \
+    AddProduct(d, hn::Sub(p, b10), hn::Sub(b00, q), y##r##0);                             \
+    if constexpr (kVectors > 1) AddProduct(d, hn::Sub(p, b11), hn::Sub(b01, q), y##r##1); \
   }
-// x2 w2
-#define ATTEND_PAIRS_ALONE(r)                                   \
+// x w, of element i
+#define ATTEND_PAIRS_TERM(r, i)                                 \
   if constexpr (kRows > r) {                                    \
-    const V p = simd::BroadcastLoad(d, x##r + alone_at);        \
+    const V p = ATTEND_PAIRS_X(r, i);                           \
     AddProduct(d, p, b00, y##r##0);                             \
     if constexpr (kVectors > 1) AddProduct(d, p, b01, y##r##1); \
   }
-#define ATTEND_PAIRS_NEXT(r) x##r += next_pair;
-// x w
-#define ATTEND_PAIRS_LAST(r)                                    \
-  if constexpr (kRows > r) {                                    \
-    const V p = simd::BroadcastLoad(d, x##r++);                 \
-    AddProduct(d, p, b00, y##r##0);                             \
-    if constexpr (kVectors > 1) AddProduct(d, p, b01, y##r##1); \
-  }
+#define ATTEND_PAIRS_ALONE(r) ATTEND_PAIRS_TERM(r, 2)
+#define ATTEND_PAIRS_LAST(r) ATTEND_PAIRS_TERM(r, 0)  // behind all pairs
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -170,6 +164,50 @@ HWY_INLINE void AddProduct(D /* d */, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& su
   sum = hn::MulAdd(a, b, sum);
 #endif
 }
+
+// Whether all rows go by pairs, as those of most tiles do: row by row, asking takes a few percent of a tile's time.
+HWY_INLINE bool AllGoByPairs(const PairedRow* paired, size_t num_rows) {
+  size_t num_plain = 0;
+  for (size_t row = 0; row < num_rows; ++row) num_plain += paired[row].unscale == 0 ? 1u : 0u;
+  return num_plain == 0;
+}
+
+// Rows that are evenly apart.
+class EvenRows {
+ public:
+  explicit EvenRows(std::ptrdiff_t stride)  // elements
+      : one_(stride * kBytes), three_(3 * one_), five_(5 * one_), seven_(7 * one_) {}
+
+  // Element kAt behind x of row kRow in every lane, x pointing into row 0. On AVX-512 the address is told by name:
+  // compilers keep a pointer or an offset for each row. These do not find registers beside those of the columns, and
+  // wait in vector registers, from where they come back behind all products that are under way. EPYC (Zen 4), AVX3,
+  // GFLOPS with eight pointers and so: tile_pairs/qk_m48_n128_d64 153 and 157, _d128 158 and 164,
+  // linear/r256_i768_o768 161 and 165.
+  template <size_t kRow, size_t kAt, class D>
+  HWY_INLINE hn::Vec<D> Broadcast(D d, const float* x) const {
+    static_assert(kRow < 8);
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
+    const auto& row = *reinterpret_cast<const float(*)[1]>(x);
+    hn::Vec<D> v = hn::Undefined(d);
+    if constexpr (kRow == 0) {
+      asm("vpbroadcastd %c2(%1), %0" : "=v"(v.raw) : "r"(x), "i"(kAt * kBytes), "m"(row));
+    } else {
+      constexpr size_t kScale = kRow == 2 || kRow == 6 ? 2 : kRow == 4 ? 4 : 1;
+      const std::ptrdiff_t offset = kRow == 3 || kRow == 6 ? three_ : kRow == 5 ? five_ : kRow == 7 ? seven_ : one_;
+      asm("vpbroadcastd %c2(%1,%3,%c4), %0"
+          : "=v"(v.raw)
+          : "r"(x), "i"(kAt * kBytes), "r"(offset), "i"(kScale), "m"(row));
+    }
+    return v;
+#else
+    return simd::BroadcastLoad(d, x + static_cast<std::ptrdiff_t>(kRow) * (one_ / kBytes) + kAt);
+#endif
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kBytes = sizeof(float);
+  std::ptrdiff_t one_, three_, five_, seven_;  // bytes
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kernels

@@ -3,7 +3,7 @@
 // Scalar step:  c[m][n] += (x[m][k] + w[k + 1][n]) (x[m][k + 1] + w[k][n]) + x[m][k + 2] w[k + 2][n]
 // Registers:    8 rows times 2 vectors: 16 sums + 4 of W + 2 of x + 4 of x + w, of 32 with AVX-512. A tile of 48 rows,
 //               of which 9 would leave 3, and 128 keys, GFLOPS on a peak of 117 (EPYC, Zen 4, AVX3, tile_pairs/*): of
-//               size 64 by 4 rows 145 to 151, by 6 152, by 8 155, plain 114; of 128 150 to 154, 157, 163 and 116.
+//               size 64 by 4 rows 145 to 151, by 6 152, by 8 157, plain 114; of 128 150 to 154, 157, 164 and 116.
 //               Where there are 16, 4 rows take all of them: 8 sums + 4 + 2 + 2. Three terms are then 18 loads beside
 //               16 additions and 16 multiply-adds, plainly 24 of these. EPYC (Zen 3), AVX2, plain products' time by
 //               that of pairs, before anything is looked at, the least of 60 runs and, where a virtual machine's
@@ -118,7 +118,7 @@ struct PairedKeys {
 template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePairedRow(D d, const PairedRow& row, bool first_max, V c0, V c1, float* HWY_RESTRICT c,
                                float* HWY_RESTRICT max_lanes) {
-  const V unscale = hn::Set(d, row.unscale);
+  const V unscale = simd::BroadcastLoad(d, &row.unscale);
   c0 = hn::Mul(c0, unscale);
   hn::Store(c0, d, c);
   if constexpr (kVectors > 1) {
@@ -134,7 +134,7 @@ HWY_INLINE void StorePairedRow(D d, const PairedRow& row, bool first_max, V c0, 
 
 // kRows copies of rows times kVectors vectors of keys, over the whole sum.
 template <size_t kRows, size_t kVectors, class D>
-HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_RESTRICT a, std::ptrdiff_t a_stride,
+HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_RESTRICT x, std::ptrdiff_t x_stride,
                                  const PairedRow* HWY_RESTRICT paired, float* HWY_RESTRICT c, std::ptrdiff_t c_stride,
                                  float* HWY_RESTRICT max_lanes) {
   static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
@@ -143,11 +143,11 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
   const bool first_max = keys.first_max;
   const V zero = hn::Zero(d);
   const float* HWY_RESTRICT b = keys.keys;
-  constexpr size_t pair_step = 1, alone_at = 2, next_pair = 3;
   const V s0 = hn::Load(d, keys.pair_sums), s1 = kVectors > 1 ? hn::Load(d, keys.pair_sums + lanes) : zero;
-#define ATTEND_PAIRS_ROW(r)                                            \
-  const float* HWY_RESTRICT x##r = a + (kRows > r ? r * a_stride : 0); \
-  V y##r##0 = zero, y##r##1 = zero;                                    \
+  const EvenRows rows(x_stride);
+#define ATTEND_PAIRS_X(r, i) rows.Broadcast<r, i>(d, x)
+#define ATTEND_PAIRS_ROW(r)         \
+  V y##r##0 = zero, y##r##1 = zero; \
   ATTEND_PAIRS_START(r, paired[r])
 #define ATTEND_PAIRS_LOAD(first, second, at) \
   first = hn::Load(d, b + (at));             \
@@ -160,7 +160,7 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
     ATTEND_PAIRS_ROWS(ROW)                 \
     ATTEND_PAIRS_LOAD(b00, b01, 2 * width) \
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)  \
-    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_NEXT)   \
+    x += 3;                                \
     b += 3 * width;                        \
   }
 #define ATTEND_PAIRS_STORE(r)                                                                                          \
@@ -178,6 +178,7 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
     V b00, b01 = zero;
     ATTEND_PAIRS_LOAD(b00, b01, 0)
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_LAST)
+    ++x;
     b += width;
   }
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_STORE)
@@ -185,6 +186,7 @@ HWY_NOINLINE void PairedRowsStep(D d, const PairedKeys& keys, const float* HWY_R
 #undef ATTEND_PAIRS_TERMS
 #undef ATTEND_PAIRS_LOAD
 #undef ATTEND_PAIRS_ROW
+#undef ATTEND_PAIRS_X
 }
 
 template <size_t kRows, class D>
@@ -244,8 +246,13 @@ void MultiplyTileByPairs(D d, const TilePairsArgs& args) {
   const size_t width = PanelWidth(d), num_rows = product.num_rows;
   if (num_rows == 0) return;
   const std::int32_t* lens = ThatLimit(product.lens, num_rows, product.num_columns);
+  const bool all_rows = AllGoByPairs(args.paired, num_rows);
   for (size_t panel = 0; panel * width < product.num_columns; ++panel) {
     const size_t first_column = panel * width, fit = static_cast<size_t>(args.fit_keys[panel]);
+    if (HWY_LIKELY(all_rows && fit == width)) {
+      MultiplyPanelByPairs(d, args, panel, 0, num_rows, lens);
+      continue;
+    }
     const auto goes_by_pairs = [&](size_t row) {
       const size_t columns = lens == nullptr ? product.num_columns : static_cast<size_t>(lens[row]);
       return args.paired[row].unscale != 0 && (fit == width || columns <= first_column + fit);

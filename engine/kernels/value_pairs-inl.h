@@ -1,10 +1,9 @@
 // Pooling by pairs of terms, see value_pairs.h.
 //
-// Scalar step:  c[m][n] += (p[m][k] + v[k + N][n]) (p[m][k + N] + v[k][n]) + p[m][k + 2 N] v[k + 2 N][n]
+// Scalar step:  c[m][n] += (p[m][k] + v[k + K][n]) (p[m][k + K] + v[k][n]) + p[m][k + 2 K] v[k + 2 K][n]
 // Registers:    as tile_pairs-inl.h: 8 rows times 2 vectors with AVX-512. A tile of 48 rows and 128 keys, GFLOPS on a
-//               peak of 117 (EPYC, Zen 4, AVX3, value_pairs/*): 64 columns 149 to 151, 128 columns 151, plain 108 and
-//               114; 64 keys 131. Where the keys of the last two vectors that stand alone came behind their pairs and
-//               not among them, 144.
+//               peak of 117 (EPYC, Zen 4, AVX3, value_pairs/*): 64 columns 155, 128 columns 157, plain 113 and 115;
+//               64 keys 151, and where the last vector that is left all stood alone 134.
 #if defined(ATTEND_KERNELS_VALUE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_VALUE_PAIRS_INL_H_
 #undef ATTEND_KERNELS_VALUE_PAIRS_INL_H_
@@ -37,17 +36,11 @@ HWY_INLINE std::ptrdiff_t Offset(size_t rows, std::ptrdiff_t stride) {
   return static_cast<std::ptrdiff_t>(rows) * stride;
 }
 
-// How n keys of a block are paired. Pairs are added and subtracted in turn, from lane to lane; where there is but one,
-// from group to group.
-struct Pairing {
-  size_t groups;  // of three vectors
-  size_t last;    // pairs of the two vectors behind them, an even number
-};
-
-template <class D>
-HWY_INLINE Pairing PairingOf(D d, size_t n) {
-  const size_t lanes = hn::Lanes(d), groups = n / (3 * lanes);
-  return {groups, n - groups * 3 * lanes >= 2 * lanes ? lanes / 3 * 2 : 0};
+// How far apart the next keys of a block are paired, `left` of them being left: that many keys, as many behind them
+// that these are paired with and as many that stand alone. Pairs are added and subtracted in turn, hence an even
+// number; where there is but one lane, in turn from group to group. 0: all others stand alone.
+HWY_INLINE size_t KeysApart(size_t lanes, size_t left) {
+  return lanes == 1 ? std::min<size_t>(1, left / 3) : std::min(lanes, left / 6 * 2);
 }
 
 template <class V>
@@ -63,45 +56,29 @@ HWY_INLINE void SumValues(D d, const float* HWY_RESTRICT values, std::ptrdiff_t 
                           float* HWY_RESTRICT squares, float* HWY_RESTRICT sizes, float* HWY_RESTRICT pair_sums) {
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
-  const std::ptrdiff_t apart = Offset(lanes, stride);
-  const Pairing pairing = PairingOf(d, n);
   V square0 = hn::Zero(d), square1 = square0, size0 = square0, size1 = square0, added = square0, subtracted = square0;
   const float* HWY_RESTRICT v = values;
-  const auto take_pair = [&](V& sum) ATTEND_INLINE_ATTR {
-    const V a = hn::LoadU(d, v), b = hn::LoadU(d, v + apart);
-    AddTo(square0, size0, a);
-    AddTo(square1, size1, b);
-    sum = hn::MulAdd(a, b, sum);
-  };
-  for (size_t group = 0; group < pairing.groups; ++group, v += 2 * apart) {
+  size_t left = n;
+  for (size_t group = 0, keys = KeysApart(lanes, left); keys > 0; ++group, keys = KeysApart(lanes, left)) {
+    const std::ptrdiff_t apart = Offset(keys, stride);
+    const auto take = [&](V& sum, V& square, V& size) ATTEND_INLINE_ATTR {
+      const V a = hn::LoadU(d, v), b = hn::LoadU(d, v + apart);
+      AddTo(square0, size0, a);
+      AddTo(square1, size1, b);
+      sum = hn::MulAdd(a, b, sum);
+      AddTo(square, size, hn::LoadU(d, v + 2 * apart));
+      v += stride;
+    };
     size_t i = 0;
-    for (; i + 2 <= lanes; i += 2, v += stride) {
-      take_pair(added);
-      AddTo(square0, size0, hn::LoadU(d, v + 2 * apart));
-      v += stride;
-      take_pair(subtracted);
-      AddTo(square1, size1, hn::LoadU(d, v + 2 * apart));
+    for (; i + 2 <= keys; i += 2) {
+      take(added, square0, size0);
+      take(subtracted, square1, size1);
     }
-    for (; i < lanes; ++i, v += stride) {  // one lane
-      take_pair(group % 2 == 0 ? added : subtracted);
-      AddTo(square0, size0, hn::LoadU(d, v + 2 * apart));
-    }
+    if (i < keys) take(group % 2 == 0 ? added : subtracted, square0, size0);  // one lane
+    v += 2 * apart;
+    left -= 3 * keys;
   }
-  size_t k = pairing.groups * 3 * lanes;
-  if (pairing.last > 0) {
-    for (size_t i = 0; i < pairing.last; i += 2, v += stride) {
-      take_pair(added);
-      v += stride;
-      take_pair(subtracted);
-    }
-    for (size_t i = pairing.last; i < lanes; ++i, v += stride) {
-      AddTo(square0, size0, hn::LoadU(d, v));
-      AddTo(square1, size1, hn::LoadU(d, v + apart));
-    }
-    v += apart;
-    k += 2 * lanes;
-  }
-  for (; k < n; ++k, v += stride) AddTo(square0, size0, hn::LoadU(d, v));
+  for (; left > 0; --left, v += stride) AddTo(square0, size0, hn::LoadU(d, v));
   hn::Store(hn::Add(square0, square1), d, squares);
   hn::Store(hn::Add(size0, size1), d, sizes);
   hn::Store(hn::Sub(added, subtracted), d, pair_sums);
@@ -155,8 +132,6 @@ template <class D>
 void PairPowers(D d, const PairPowersArgs& args) {
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), n = args.num_keys;
-  const Pairing pairing = PairingOf(d, n);
-  const auto paired = hn::FirstN(d, pairing.last);
   const float count = static_cast<float>(n);
   const float least = args.mean_square * count * kMinPowerRatio, most = args.mean_square * count * kMaxPowerRatio;
   const float least_spread = kMinPowerSpread * count;
@@ -176,7 +151,7 @@ void PairPowers(D d, const PairPowersArgs& args) {
       take(p3, squares3, sizes3, pairs3);
     };
     size_t k = 0;
-    for (size_t group = 0; group < pairing.groups; ++group, k += 3 * lanes) {
+    for (size_t group = 0; k + 3 * lanes <= n; ++group, k += 3 * lanes) {
       const bool subtract = lanes == 1 && group % 2 == 1;
       each_row([&](const float* HWY_RESTRICT p, V& square, V& size, V& pair) ATTEND_INLINE_ATTR {
         const V a = hn::Load(d, p + k), b = hn::Load(d, p + k + lanes);
@@ -186,19 +161,18 @@ void PairPowers(D d, const PairPowersArgs& args) {
         pair = hn::MulAdd(subtract ? hn::Neg(a) : a, b, pair);
       });
     }
-    if (pairing.last > 0) {
-      each_row([&](const float* HWY_RESTRICT p, V& square, V& size, V& pair) ATTEND_INLINE_ATTR {
-        const V a = hn::Load(d, p + k), b = hn::Load(d, p + k + lanes);
-        AddTo(square, size, a);
-        AddTo(square, size, b);
-        pair = hn::MulAdd(hn::IfThenElseZero(paired, a), b, pair);
+    if (const size_t keys = KeysApart(lanes, n - k); keys > 0) {
+      each_row([&](const float* HWY_RESTRICT p, V&, V&, V& pair) ATTEND_INLINE_ATTR {
+        pair = hn::MulAdd(simd::LoadTail(d, p + k, keys), simd::LoadTail(d, p + k + keys, keys), pair);
       });
-      k += 2 * lanes;
     }
-    for (; k < n; k += lanes) {
-      const size_t left = std::min(lanes, n - k);
+    for (; k + lanes <= n; k += lanes) {
       each_row([&](const float* HWY_RESTRICT p, V& square, V& size, V&)
-                   ATTEND_INLINE_ATTR { AddTo(square, size, simd::LoadTail(d, p + k, left)); });
+                   ATTEND_INLINE_ATTR { AddTo(square, size, hn::Load(d, p + k)); });
+    }
+    if (k < n) {
+      each_row([&](const float* HWY_RESTRICT p, V& square, V& size, V&)
+                   ATTEND_INLINE_ATTR { AddTo(square, size, simd::LoadTail(d, p + k, n - k)); });
     }
     simd::StoreSumsOfFour(d, squares0, squares1, squares2, squares3, squares);
     simd::StoreSumsOfFour(d, sizes0, sizes1, sizes2, sizes3, sizes);
@@ -225,141 +199,106 @@ struct PooledValues {
   const float* values;  // of the first key
   std::ptrdiff_t stride;
   const float* pair_sums;
+};
+
+// Rows of a step, from the first on.
+struct PooledRows {
   const float* powers;
   std::ptrdiff_t powers_stride;
+  const PairedRow* paired;
   float* sums;
   std::ptrdiff_t sums_stride;
-  const PairedRow* paired;
   bool add;  // to the sums
 };
 
-// Rows that go the same way stand anywhere in a tile: at most so many are sorted at a time.
-using RowNumber = std::uint8_t;
-static constexpr size_t kMaxSortedRows = 64;
-
 template <size_t kVectors, class D, class V = hn::Vec<D>>
-HWY_INLINE void StorePooledRow(D d, const PooledValues& values, size_t row, V c0, V c1) {
+HWY_INLINE void StorePooledRow(D d, float* HWY_RESTRICT sums, bool add, V c0, V c1) {
   const size_t lanes = hn::Lanes(d);
-  float* HWY_RESTRICT c = values.sums + Offset(row, values.sums_stride);
-  hn::Store(values.add ? hn::Add(c0, hn::Load(d, c)) : c0, d, c);
-  if constexpr (kVectors > 1) hn::Store(values.add ? hn::Add(c1, hn::Load(d, c + lanes)) : c1, d, c + lanes);
+  hn::Store(add ? hn::Add(c0, hn::Load(d, sums)) : c0, d, sums);
+  if constexpr (kVectors > 1) hn::Store(add ? hn::Add(c1, hn::Load(d, sums + lanes)) : c1, d, sums + lanes);
 }
 
 // kRows rows of powers times kVectors vectors of values, over the whole block.
 template <bool kPairs, size_t kRows, size_t kVectors, class D>
-HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const RowNumber* HWY_RESTRICT rows, size_t inner) {
+HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const PooledRows& rows, size_t inner) {
   static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
-  const std::ptrdiff_t stride = values.stride;
+  const std::ptrdiff_t stride = values.stride, sums_stride = rows.sums_stride;
+  const EvenRows powers(rows.powers_stride);
   const V zero = hn::Zero(d);
-  const Pairing pairing = kPairs ? PairingOf(d, inner) : Pairing{0, 0};
-  const size_t pair_step = lanes;
-  const float* HWY_RESTRICT b = values.values;
+  const float* HWY_RESTRICT x0 = rows.powers;
+  const float* HWY_RESTRICT b0 = values.values;
+  float* HWY_RESTRICT sums = rows.sums;
+  const bool add = rows.add;
   V s0 = zero, s1 = zero;
   if constexpr (kPairs) s0 = hn::Load(d, values.pair_sums);
   if constexpr (kPairs && kVectors > 1) s1 = hn::Load(d, values.pair_sums + lanes);
-#define ATTEND_PAIRS_ROW(r)                                                                                 \
-  const float* HWY_RESTRICT x##r = values.powers + (kRows > r ? Offset(rows[r], values.powers_stride) : 0); \
-  V y##r##0 = zero, y##r##1 = zero;                                                                         \
-  if constexpr (kPairs) ATTEND_PAIRS_START(r, values.paired[rows[r]])
-#define ATTEND_PAIRS_LOAD(first, second, key)                        \
-  {                                                                  \
-    const float* HWY_RESTRICT from = b + Offset(key, stride);        \
-    first = hn::LoadU(d, from);                                      \
-    if constexpr (kVectors > 1) second = hn::LoadU(d, from + lanes); \
-  }
-#define ATTEND_PAIRS_PAIR(ROW)             \
-  {                                        \
-    V b00, b01 = zero, b10, b11 = zero;    \
-    ATTEND_PAIRS_LOAD(b00, b01, 0)         \
-    ATTEND_PAIRS_LOAD(b10, b11, pair_step) \
-    ATTEND_PAIRS_ROWS(ROW)                 \
-  }
-#define ATTEND_PAIRS_TERM(at)             \
-  {                                       \
-    const size_t alone_at = at;           \
-    V b00, b01 = zero;                    \
-    ATTEND_PAIRS_LOAD(b00, b01, alone_at) \
-    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE) \
-  }
-#define ATTEND_PAIRS_FORWARD(count)      \
-  {                                      \
-    const size_t next_pair = count;      \
-    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_NEXT) \
-    b += Offset(next_pair, stride);      \
+#define ATTEND_PAIRS_ROW(r)         \
+  V y##r##0 = zero, y##r##1 = zero; \
+  if constexpr (kPairs) ATTEND_PAIRS_START(r, rows.paired[r])
+#define ATTEND_PAIRS_X(r, i) powers.Broadcast<r, at>(d, x##i)
+#define ATTEND_PAIRS_LOAD(first, second, from) \
+  first = hn::LoadU(d, from);                  \
+  if constexpr (kVectors > 1) second = hn::LoadU(d, from + lanes);
+#define ATTEND_PAIRS_TERMS(key, ROW)          \
+  {                                           \
+    constexpr size_t at = key;                \
+    V b00, b01 = zero, b10, b11 = zero;       \
+    ATTEND_PAIRS_LOAD(b00, b01, b0)           \
+    ATTEND_PAIRS_LOAD(b10, b11, b1)           \
+    ATTEND_PAIRS_ROWS(ROW)                    \
+    ATTEND_PAIRS_LOAD(b00, b01, b2)           \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)     \
+    b0 += stride, b1 += stride, b2 += stride; \
   }
 #define ATTEND_PAIRS_STORE(r) \
-  if constexpr (kRows > r) StorePooledRow<kVectors>(d, values, rows[r], y##r##0, y##r##1);
+  if constexpr (kRows > r) StorePooledRow<kVectors>(d, sums + r * sums_stride, add, y##r##0, y##r##1);
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
-  for (size_t group = 0; group < pairing.groups; ++group) {
+  size_t left = inner;
+  const auto take = [&](size_t keys, bool add_first) ATTEND_INLINE_ATTR {
+    const float *HWY_RESTRICT x1 = x0 + keys, *HWY_RESTRICT x2 = x1 + keys;
+    const float *HWY_RESTRICT b1 = b0 + Offset(keys, stride), *HWY_RESTRICT b2 = b1 + Offset(keys, stride);
     size_t i = 0;
-    for (; i + 2 <= lanes; i += 2) {
-      ATTEND_PAIRS_PAIR(ATTEND_PAIRS_ADD)
-      ATTEND_PAIRS_TERM(2 * lanes)
-      ATTEND_PAIRS_FORWARD(1)
-      ATTEND_PAIRS_PAIR(ATTEND_PAIRS_SUBTRACT)
-      ATTEND_PAIRS_TERM(2 * lanes)
-      ATTEND_PAIRS_FORWARD(1)
+    for (; i + 2 <= keys; i += 2) {
+      ATTEND_PAIRS_TERMS(0, ATTEND_PAIRS_ADD)
+      ATTEND_PAIRS_TERMS(1, ATTEND_PAIRS_SUBTRACT)
+      x0 += 2, x1 += 2, x2 += 2;
     }
-    if (i < lanes) {  // one lane
-      if (group % 2 == 0) {
-        ATTEND_PAIRS_PAIR(ATTEND_PAIRS_ADD)
+    if (i < keys) {  // one lane
+      if (add_first) {
+        ATTEND_PAIRS_TERMS(0, ATTEND_PAIRS_ADD)
       } else {
-        ATTEND_PAIRS_PAIR(ATTEND_PAIRS_SUBTRACT)
+        ATTEND_PAIRS_TERMS(0, ATTEND_PAIRS_SUBTRACT)
       }
-      ATTEND_PAIRS_TERM(2 * lanes)
-      ATTEND_PAIRS_FORWARD(1)
+      ++x2;
     }
-    ATTEND_PAIRS_FORWARD(2 * lanes)
+    x0 = x2, b0 = b2;
+    left -= 3 * keys;
+  };
+  if constexpr (kPairs) {
+    // By themselves: with the others, the next keys' addresses would wait for a number that vector registers kept.
+    for (size_t group = 0; left >= 3 * lanes; ++group) take(lanes, group % 2 == 0);
+    if (const size_t keys = KeysApart(lanes, left); keys > 0) take(keys, true);
   }
-  size_t k = pairing.groups * 3 * lanes;
-  if (pairing.last > 0) {
-    // Those that stand alone among the pairs, to keep both kinds of units busy: first those behind the paired ones of
-    // the first vector, then as many of the second as there are pairs left.
-    const size_t pairs = pairing.last, alone = lanes - pairs;
-    size_t i = 0;
-    for (; i < alone; i += 2) {
-      ATTEND_PAIRS_PAIR(ATTEND_PAIRS_ADD)
-      ATTEND_PAIRS_TERM(pairs)
-      ATTEND_PAIRS_FORWARD(1)
-      ATTEND_PAIRS_PAIR(ATTEND_PAIRS_SUBTRACT)
-      ATTEND_PAIRS_TERM(pairs)
-      ATTEND_PAIRS_FORWARD(1)
-    }
-    const size_t behind = lanes + pairs - alone;
-    for (; i < pairs; i += 2) {
-      ATTEND_PAIRS_PAIR(ATTEND_PAIRS_ADD)
-      ATTEND_PAIRS_TERM(behind)
-      ATTEND_PAIRS_FORWARD(1)
-      ATTEND_PAIRS_PAIR(ATTEND_PAIRS_SUBTRACT)
-      ATTEND_PAIRS_TERM(behind)
-      ATTEND_PAIRS_FORWARD(1)
-    }
-    const size_t taken = lanes + pairs + (pairs - alone);
-    ATTEND_PAIRS_FORWARD(taken - pairs)
-    for (i = taken; i < 2 * lanes; ++i) {
-      ATTEND_PAIRS_TERM(0)
-      ATTEND_PAIRS_FORWARD(1)
-    }
-    k += 2 * lanes;
-  }
-  for (; k < inner; ++k) {
-    ATTEND_PAIRS_TERM(0)
-    ATTEND_PAIRS_FORWARD(1)
+  for (; left > 0; --left) {
+    constexpr size_t at = 0;
+    V b00, b01 = zero;
+    ATTEND_PAIRS_LOAD(b00, b01, b0)
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_LAST)
+    ++x0, b0 += stride;
   }
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_STORE)
 #undef ATTEND_PAIRS_STORE
-#undef ATTEND_PAIRS_FORWARD
-#undef ATTEND_PAIRS_TERM
-#undef ATTEND_PAIRS_PAIR
+#undef ATTEND_PAIRS_TERMS
 #undef ATTEND_PAIRS_LOAD
+#undef ATTEND_PAIRS_X
 #undef ATTEND_PAIRS_ROW
 }
 
 // count <= kRows; columns: how many are wanted, at least one.
 template <bool kPairs, size_t kRows, class D>
-HWY_INLINE void PooledAnyRows(D d, const PooledValues& values, const RowNumber* rows, size_t count, size_t columns,
+HWY_INLINE void PooledAnyRows(D d, const PooledValues& values, const PooledRows& rows, size_t count, size_t columns,
                               size_t inner) {
   if constexpr (kRows > 1) {
     if (count < kRows) return PooledAnyRows<kPairs, kRows - 1>(d, values, rows, count, columns, inner);
@@ -371,35 +310,73 @@ HWY_INLINE void PooledAnyRows(D d, const PooledValues& values, const RowNumber* 
   }
 }
 
-// Rows of a tile by one panel: by pairs, or with the bits of the tile product.
+// Rows that go the same way stand anywhere in a tile: at most so many are sorted at a time.
+using RowNumber = std::uint8_t;
+static constexpr size_t kMaxSortedRows = 64;
+
+// The same of rows that do not follow one another, `all` being from the tile's first on: by copies that do.
 template <bool kPairs, class D>
-HWY_INLINE void PoolRows(D d, const ValuePairsArgs& args, size_t panel, size_t first, const RowNumber* rows,
+HWY_NOINLINE void PooledScatteredRows(D d, const PooledValues& values, const PooledRows& all, const RowNumber* numbers,
+                                      size_t count, size_t columns, size_t inner) {
+  constexpr size_t kWidth = kMaxPairedVectors * hn::MaxLanes(D());
+  HWY_ALIGN float powers[kPairedRowsPerStep * kInnerBlock];
+  HWY_ALIGN float sums[kPairedRowsPerStep * kWidth];
+  PairedRow paired[kPairedRowsPerStep];
+  const size_t width = columns > hn::Lanes(d) ? 2 * hn::Lanes(d) : hn::Lanes(d);
+  for (size_t r = 0; r < count; ++r) {
+    std::copy_n(all.powers + Offset(numbers[r], all.powers_stride), inner, powers + r * kInnerBlock);
+    std::copy_n(all.sums + Offset(numbers[r], all.sums_stride), all.add ? width : 0, sums + r * kWidth);
+    paired[r] = all.paired[numbers[r]];
+  }
+  const PooledRows rows{.powers = powers,
+                        .powers_stride = kInnerBlock,
+                        .paired = paired,
+                        .sums = sums,
+                        .sums_stride = kWidth,
+                        .add = all.add};
+  PooledAnyRows<kPairs, kPairedRowsPerStep>(d, values, rows, count, columns, inner);
+  for (size_t r = 0; r < count; ++r) {
+    std::copy_n(sums + r * kWidth, width, all.sums + Offset(numbers[r], all.sums_stride));
+  }
+}
+
+// Rows of a tile by one panel: by pairs, or with the bits of the tile product. numbers: which ones from the first on;
+// nullptr: all of them.
+template <bool kPairs, class D>
+HWY_INLINE void PoolRows(D d, const ValuePairsArgs& args, size_t panel, size_t first, const RowNumber* numbers,
                          size_t count, const std::int32_t* inner_lens) {
   const TileProductArgs& product = args.product;
   const size_t lanes = hn::Lanes(d), width = PanelWidth(d);
+  const auto number = [&](size_t i) { return numbers == nullptr ? i : size_t{numbers[i]}; };
   for (size_t n = 0; n < width && panel * width + n < product.num_columns; n += kMaxPairedVectors * lanes) {
     const size_t column = panel * width + n;
     const PooledValues values{.values = product.b + panel * product.b_panel_stride + n,
                               .stride = product.b_row_stride,
-                              .pair_sums = args.pair_sums + column,
-                              .powers = product.a + Offset(first, product.a_stride),
-                              .powers_stride = product.a_stride,
-                              .sums = product.c + Offset(first, product.c_stride) + column,
-                              .sums_stride = product.c_stride,
-                              .paired = args.paired + first,
-                              .add = product.accumulate};
+                              .pair_sums = args.pair_sums + column};
+    const auto rows_from = [&](size_t row) {
+      return PooledRows{.powers = product.a + Offset(row, product.a_stride),
+                        .powers_stride = product.a_stride,
+                        .paired = args.paired + row,
+                        .sums = product.c + Offset(row, product.c_stride) + column,
+                        .sums_stride = product.c_stride,
+                        .add = product.accumulate};
+    };
     for (size_t i = 0; i < count; i += kPairedRowsPerStep) {
-      const size_t in_step = std::min(kPairedRowsPerStep, count - i);
+      const size_t in_step = std::min(kPairedRowsPerStep, count - i), columns = product.num_columns - column;
       if (product.ahead != nullptr) product.ahead->fetch(kPrefetchRowsPerPairedStep);
       size_t inner = product.inner;
       if (!kPairs && inner_lens != nullptr) {
         inner = 0;
         for (size_t r = 0; r < in_step; ++r) {
-          inner = std::max(inner, static_cast<size_t>(inner_lens[first + rows[i + r]]));
+          inner = std::max(inner, static_cast<size_t>(inner_lens[first + number(i + r)]));
         }
         if (inner == 0 && product.accumulate) continue;
       }
-      PooledAnyRows<kPairs, kPairedRowsPerStep>(d, values, rows + i, in_step, product.num_columns - column, inner);
+      if (HWY_LIKELY(number(i) + in_step == number(i + in_step - 1) + 1)) {
+        PooledAnyRows<kPairs, kPairedRowsPerStep>(d, values, rows_from(first + number(i)), in_step, columns, inner);
+      } else {
+        PooledScatteredRows<kPairs>(d, values, rows_from(first), numbers + i, in_step, columns, inner);
+      }
     }
   }
 }
@@ -410,6 +387,16 @@ void PoolTileByPairs(D d, const ValuePairsArgs& args) {
   const size_t width = PanelWidth(d);
   if (product.num_rows == 0) return;
   const std::int32_t* inner_lens = ThatLimit(product.inner_lens, product.num_rows, product.inner);
+  if (HWY_LIKELY(AllGoByPairs(args.paired, product.num_rows))) {
+    for (size_t panel = 0; panel * width < product.num_columns; ++panel) {
+      if (args.fit[panel] == 0) {
+        MultiplyPanel(d, product, panel, 0, product.num_rows, nullptr, inner_lens);
+      } else {
+        PoolRows<true>(d, args, panel, 0, nullptr, product.num_rows, inner_lens);
+      }
+    }
+    return;
+  }
   for (size_t first = 0; first < product.num_rows; first += kMaxSortedRows) {
     const size_t end = std::min(product.num_rows, first + kMaxSortedRows);
     RowNumber by_pairs[kMaxSortedRows], plain[kMaxSortedRows];

@@ -3,8 +3,8 @@
 //
 // Keys are paired by where they stand, a vector's lanes apart, so that rows of powers are looked at by whole vectors
 // and both sides stay where they lie. With N lanes, three vectors of keys at a time: key i of the first is paired with
-// key i of the second, key i of the third stands alone. Of two vectors that are left, two keys in three are paired; all
-// others stand alone.
+// key i of the second, key i of the third stands alone. What is left is cut in three likewise, each of an even number,
+// and up to five keys stand alone.
 //
 // A row goes by pairs in blocks of which it sees every key, if its powers are fit, with each panel of values that is
 // fit, so that keys hidden from it do not change its bits. All else goes by the tile product, with its bits. Values are
