@@ -61,7 +61,8 @@ void pack_values(benchmark::State& state, const Target& target, const PackCase& 
                                   .num_values = c.rows,
                                   .size = c.size,
                                   .panels = panels.data(),
-                                  .panel_stride = c.rows * kernels.panel_width});
+                                  .panel_stride = c.rows * kernels.panel_width,
+                                  .row_stride = kernels.panel_width});
     benchmark::DoNotOptimize(finite);
     benchmark::ClobberMemory();
   }

@@ -131,7 +131,7 @@ bool PackValues(D d, const PackValuesArgs& args) {
           v = simd::LoadTail(d, value + column, args.size - column);
         }
         finite = hn::Add(finite, hn::Sub(v, v));
-        hn::Store(v, d, panel + j * width + n);
+        hn::Store(v, d, panel + j * args.row_stride + n);
       }
     }
   }

@@ -30,7 +30,8 @@ struct PackValuesArgs {
   std::size_t num_values;
   std::size_t size;          // Dv
   float* panels;             // aligned; ceil(size / panel_width) panels; columns beyond size are set to 0
-  std::size_t panel_stride;  // elements, at least num_values * panel_width
+  std::size_t panel_stride;  // elements, at least num_values * row_stride
+  std::size_t row_stride;    // elements from a panel's row to the next: panel_width, or a multiple of the lanes more
 };
 
 struct PackQueriesArgs {

@@ -121,7 +121,8 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
   const auto floats = [&](std::size_t rows, std::size_t columns) { return take_floats(worker, rows, columns); };
   // By parts, keys are packed on their way to these, and values not at all.
   layout.packed_keys = floats(plan.parts ? plan.tile_keys : plan.span_keys, plan.inner_size);
-  layout.packed_values = floats(plan.parts ? 0 : plan.span_keys, plan.padded_values);
+  const std::size_t value_panels = plan.padded_values / plan.kernels->pack.panel_width;
+  layout.packed_values = floats(plan.parts ? 0 : plan.span_keys, value_panels * plan.packed_value_stride());
   layout.window_exps = floats(plan.window_keys, plan.inner_size);
   layout.window_max = floats(plan.window_keys, 1);
   if (plan.layer->score != Score::kAdditive) layout.packed_queries = floats(plan.group_queries, plan.inner_size);
@@ -133,9 +134,8 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
   }
   if (plan.pairs_values) {
     const std::size_t blocks = divide_up(plan.span_keys, kernels::kInnerBlock);
-    const std::size_t panels = plan.padded_values / plan.kernels->pack.panel_width;
     layout.value_pair_sums = floats(blocks, plan.padded_values);
-    layout.fit_values = worker.take(blocks * panels, sizeof(std::int32_t));
+    layout.fit_values = worker.take(blocks * value_panels, sizeof(std::int32_t));
     layout.power_exponents = floats(plan.group_queries, 1);
     layout.paired_powers = worker.take(plan.tile_queries, sizeof(kernels::PairedRow));
   }

@@ -160,15 +160,14 @@ HeadKeys::ValuePairs HeadKeys::value_pairs(std::size_t first) const {
 }
 
 HeadKeys::Values HeadKeys::values_of_span(std::size_t first) {
-  const auto width = static_cast<std::ptrdiff_t>(panel_);
   if (packed_.value_panels != nullptr) {
-    return {packed_.value_panels_at(b_, h_, first), packed_.capacity * panel_, width};
+    return {packed_.value_panels_at(b_, h_, first), packed_.capacity * panel_, static_cast<std::ptrdiff_t>(panel_)};
   }
   // Products by parts read values once, to take them apart.
   if (plan_.parts || values_in_place()) {
     return {job_.values.at(b_, h_, static_cast<std::int64_t>(first)), panel_, job_.values.row_stride};
   }
-  const std::size_t span = span_begin(first);
+  const std::size_t span = span_begin(first), row_stride = plan_.packed_value_stride();
   if (span != values_span_) {
     values_span_ = span;
     values_finite_ = plan_.kernels->pack.values({.values = job_.values.at(b_, h_, static_cast<std::int64_t>(span)),
@@ -176,9 +175,11 @@ HeadKeys::Values HeadKeys::values_of_span(std::size_t first) {
                                                  .num_values = span_size(span),
                                                  .size = value_size_,
                                                  .panels = packed_values_,
-                                                 .panel_stride = span_size(span) * panel_});
+                                                 .panel_stride = span_size(span) * row_stride,
+                                                 .row_stride = row_stride});
   }
-  return {packed_values_ + (first - span) * panel_, span_size(span) * panel_, width};
+  return {packed_values_ + (first - span) * row_stride, span_size(span) * row_stride,
+          static_cast<std::ptrdiff_t>(row_stride)};
 }
 
 kernels::PrefetchRows HeadKeys::values_ahead(std::size_t first, std::size_t last) const {

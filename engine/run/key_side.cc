@@ -104,7 +104,8 @@ void KeySide::take_head_values(std::int64_t b, std::int64_t h, std::int64_t firs
                                                   .num_values = static_cast<std::size_t>(count),
                                                   .size = static_cast<std::size_t>(plan->head_value_size),
                                                   .panels = value_panels_at(b, h, static_cast<std::size_t>(first)),
-                                                  .panel_stride = capacity * plan->kernels->pack.panel_width});
+                                                  .panel_stride = capacity * plan->kernels->pack.panel_width,
+                                                  .row_stride = plan->kernels->pack.panel_width});
   // Threads with other rows of the head may find the same.
   if (!finite) std::atomic_ref<std::int32_t>(values_finite[head(b, h)]).store(0, std::memory_order_relaxed);
 }

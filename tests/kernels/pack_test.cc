@@ -237,19 +237,25 @@ TEST_CASE("pack values: copied into panels, padded with zeros, any stride, no re
           const std::size_t gap = layout.gap;
           const int direction = layout.direction;
           const GuardedRows rows(num_values, size, gap, direction);
-          const std::size_t num_panels = divide_up(size, width), stride = num_values * width;
+          // Every other size a line further apart than a panel is wide, which is left alone.
+          constexpr float kGap = 7.0f;
+          const std::size_t row_stride = size % 2 == 0 ? width : width + 16;
+          const std::size_t num_panels = divide_up(size, width), stride = num_values * row_stride;
           Panels memory(num_panels * stride);
+          std::fill_n(memory.data(), num_panels * stride, kGap);
           const bool finite = kernels.values({.values = rows.data(),
                                               .values_stride = rows.stride(),
                                               .num_values = num_values,
                                               .size = size,
                                               .panels = memory.data(),
-                                              .panel_stride = stride});
+                                              .panel_stride = stride,
+                                              .row_stride = row_stride});
           std::size_t wrong = 0;
           for (std::size_t j = 0; j < num_values; ++j) {
-            for (std::size_t n = 0; n < num_panels * width; ++n) {
-              const float expected = n < size ? rows.at(j, n) : 0.0f;
-              wrong += memory[n / width * stride + j * width + n % width] == expected ? 0 : 1;
+            for (std::size_t n = 0; n < num_panels * row_stride; ++n) {
+              const std::size_t panel = n / row_stride, column = n % row_stride, i = panel * width + column;
+              const float expected = column >= width ? kGap : i < size ? rows.at(j, i) : 0.0f;
+              wrong += memory[panel * stride + j * row_stride + column] == expected ? 0 : 1;
             }
           }
           INFO(num_values, " values of size ", size, ", gap ", gap, ", direction ", direction);
@@ -272,7 +278,8 @@ TEST_CASE("pack values: tells whether every value is finite, wherever one is not
                              .num_values = num_values,
                              .size = size,
                              .panels = memory.data(),
-                             .panel_stride = num_values * width});
+                             .panel_stride = num_values * width,
+                             .row_stride = width});
     };
     for (const float bad : {kInfinity, -kInfinity, kNaN}) {
       for (std::size_t column = 0; column < size; ++column) {
