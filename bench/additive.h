@@ -32,10 +32,10 @@ inline Problem padded_additive_problem(const AdditiveCase& c) {
   return additive_problem(c, random_lens(c.batch, c.num_keys, kLensSeed));
 }
 
-// Vector instructions that the factored score needs at least per vector of elements, an element being one (query, key,
-// hidden unit): 27 multiplications and additions and a division for eight of them
-// (engine/kernels/factored_score-inl.h). Loads, broadcasts and the compensated sums, four in 32 elements, are not
-// counted.
+// Vector instructions that the factored score takes per vector of elements, an element being one (query, key, hidden
+// unit), by one division for eight of them: 27 multiplications and additions beside it
+// (engine/kernels/factored_score-inl.h). By three divisions, which take as long as several others each, they are 22.
+// Loads, broadcasts and the compensated sums, four in 32 elements, are not counted.
 inline constexpr double kScoreInstructions = (27 + 1) / 8.0;
 
 // per_element: time of everything / elements.

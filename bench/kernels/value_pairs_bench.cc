@@ -21,8 +21,10 @@ namespace {
 struct ValuePairsCase {
   const char* name;
   std::size_t rows, keys, columns;
+  std::size_t spread = 0;  // elements between a panel's rows
 };
 constexpr ValuePairsCase kCases[] = {{"pv_m48_n128_d64", 48, 128, 64},
+                                     {"pv_m48_n128_d64_spread", 48, 128, 64, 16},
                                      {"pv_m48_n128_d128", 48, 128, 128},
                                      {"pv_m48_n64_d64", 48, 64, 64},
                                      {"pv_m16_n128_d256", 16, 128, 256}};
@@ -33,9 +35,10 @@ class Problem {
   Problem(const Target& target, const ValuePairsCase& c)
       : case_(c),
         width_(kernels::pack_kernels(target.id()).panel_width),
+        row_stride_(width_ + c.spread),
         panels_((c.columns + width_ - 1) / width_),
         kernels_(kernels::value_pairs_kernels(target.id())),
-        values_(c.keys * panels_ * width_, 1),
+        values_(c.keys * panels_ * row_stride_, 1),
         powers_(c.rows * c.keys, 2),
         pair_sums_(panels_ * width_, 3),
         sums_(c.rows * panels_ * width_, 4),
@@ -49,8 +52,8 @@ class Problem {
 
   void look_at_values() {
     mean_square_ = kernels_.values({.values = values_.data(),
-                                    .panel_stride = case_.keys * width_,
-                                    .row_stride = static_cast<std::ptrdiff_t>(width_),
+                                    .panel_stride = case_.keys * row_stride_,
+                                    .row_stride = static_cast<std::ptrdiff_t>(row_stride_),
                                     .num_values = case_.keys,
                                     .size = case_.columns,
                                     .mean_square = mean_square_,
@@ -70,8 +73,8 @@ class Problem {
     kernels_.multiply({.product = {.a = powers_.data(),
                                    .a_stride = static_cast<std::ptrdiff_t>(case_.keys),
                                    .b = values_.data(),
-                                   .b_panel_stride = case_.keys * width_,
-                                   .b_row_stride = static_cast<std::ptrdiff_t>(width_),
+                                   .b_panel_stride = case_.keys * row_stride_,
+                                   .b_row_stride = static_cast<std::ptrdiff_t>(row_stride_),
                                    .c = sums_.data(),
                                    .c_stride = static_cast<std::ptrdiff_t>(panels_ * width_),
                                    .num_rows = case_.rows,
@@ -85,7 +88,7 @@ class Problem {
 
  private:
   const ValuePairsCase& case_;
-  std::size_t width_, panels_;
+  std::size_t width_, row_stride_, panels_;
   kernels::ValuePairsKernels kernels_;
   AlignedFloats values_, powers_, pair_sums_, sums_;
   std::vector<std::int32_t> fit_, lens_;

@@ -29,7 +29,7 @@ struct AdditiveScoreArgs {
 
 // How factored computes tanh(a + b), in the order of attend::ScoreTier. Chosen per (query, panel of keys) from the sum
 // of max|a| of the query and max|b| of the keys of the panel that it sees: terms over a common denominator, as many as
-// floats have the range for, or from fewer on, where a CPU divides fast. fold_w_v finds the ranges; those given here
+// floats have the range for, where a CPU divides fast no more than three. fold_w_v finds the ranges; those given here
 // hold for weights of similar size.
 enum class ScoreTier {
   kEight = 0,     // eight terms per division: up to 10

@@ -220,7 +220,7 @@ struct PanelView {
   ScoreTier tier;
 };
 
-// The tier with the most terms per division whose range holds max|a| + max|b|.
+// The first tier, from first_tier on, whose range holds max|a| + max|b|.
 HWY_INLINE ScoreTier ChooseTier(const FactoredScoreArgs& args, float sum_of_maxima) {
   if (args.forced_tier >= 0) return static_cast<ScoreTier>(args.forced_tier);
   const float* ranges = args.folded_w_v + folded_ranges_at(args.num_hiddens);

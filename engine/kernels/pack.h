@@ -2,7 +2,8 @@
 // on the tile product for values that are used where they lie: no other kernel of theirs reads strided user rows.
 //
 // A panel is panel_width columns wide (a whole number of vectors, KernelSet::pack.panel_width) and as long as the inner
-// dimension: element (k, n) of panel p stands at p * panel_stride + k * panel_width + (n - p * panel_width).
+// dimension: element (k, n) of panel p stands at p * panel_stride + k * panel_width + (n - p * panel_width); of values,
+// k * PackValuesArgs::row_stride.
 #ifndef ATTEND_KERNELS_PACK_H_
 #define ATTEND_KERNELS_PACK_H_
 
@@ -31,7 +32,7 @@ struct PackValuesArgs {
   std::size_t size;          // Dv
   float* panels;             // aligned; ceil(size / panel_width) panels; columns beyond size are set to 0
   std::size_t panel_stride;  // elements, at least num_values * row_stride
-  std::size_t row_stride;    // elements from a panel's row to the next: panel_width, or a multiple of the lanes more
+  std::size_t row_stride;    // elements from a panel's row to the next: panel_width, or a line of memory more
 };
 
 struct PackQueriesArgs {

@@ -187,7 +187,8 @@ class EvenRows {
   HWY_INLINE hn::Vec<D> Broadcast(D d, const float* x) const {
     static_assert(kRow < 8);
 #if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
-    const auto& row = *reinterpret_cast<const float(*)[1]>(x);
+    // Nothing writes to rows while a step reads them, so that telling of one element is enough.
+    const float& row = *x;
     hn::Vec<D> v = hn::Undefined(d);
     if constexpr (kRow == 0) {
       asm("vpbroadcastd %c2(%1), %0" : "=v"(v.raw) : "r"(x), "i"(kAt * kBytes), "m"(row));
@@ -206,7 +207,8 @@ class EvenRows {
 
  private:
   static constexpr std::ptrdiff_t kBytes = sizeof(float);
-  std::ptrdiff_t one_, three_, five_, seven_;  // bytes
+  std::ptrdiff_t one_;  // bytes
+  [[maybe_unused]] std::ptrdiff_t three_, five_, seven_;
 };
 
 }  // namespace HWY_NAMESPACE

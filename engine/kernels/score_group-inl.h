@@ -53,7 +53,6 @@ template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
 HWY_INLINE void Fraction(D d, const G& group, size_t u, V& numerator, V& denominator) {
   static_assert(kTerms == 1 || kTerms == 2 || kTerms == 4);
   if constexpr (kTerms == 1) {
-    // Broadcasts of query exponentials are part of the multiply-adds, those of alphas stay for several queries.
     // Broadcasts of query exponentials are part of the multiply-adds; those of alphas serve several queries.
     const V alpha = simd::BroadcastLoad(d, group.alphas + u);
     denominator = hn::MulAdd(hn::Set(d, group.query_exps[u]), group.key_exp(d, u), alpha);
@@ -113,25 +112,27 @@ HWY_INLINE void AddByThree(D d, const G& group, V& sum) {
   sum = hn::MulAdd(hn::Set(d, group.constants[kFactor]), term, sum);
 }
 
-// sum += the first count <= 8 terms, kTerms at a time; what is left in halves. kTerms 3: three, three and two.
+// sum += the first count <= 8 terms, kTerms at a time; what is left in halves. kTerms 3: eight as three, three and
+// two, fewer in twos.
 template <size_t kTerms, class D, class G, class V = hn::Vec<D>>
 HWY_INLINE void AddGroup(D d, const G& group, size_t count, V& sum) {
   if constexpr (kTerms == 3) {
     if (count == 8) return AddByThree(d, group, sum);
-    return AddGroup<2>(d, group, count, sum);
-  }
-  size_t u = 0;
-  for (; u + kTerms <= count; u += kTerms) AddTerms<kTerms>(d, group, u, sum);
-  if constexpr (kTerms > 4) {
-    if (count & 4) AddTerms<4>(d, group, 0, sum);
-    u = count & 4;
-  }
-  if constexpr (kTerms > 2) {
-    if (count & 2) AddTerms<2>(d, group, u, sum);
-    u += count & 2;
-  }
-  if constexpr (kTerms > 1) {
-    if (count & 1) AddTerms<1>(d, group, u, sum);
+    AddGroup<2>(d, group, count, sum);
+  } else {
+    size_t u = 0;
+    for (; u + kTerms <= count; u += kTerms) AddTerms<kTerms>(d, group, u, sum);
+    if constexpr (kTerms > 4) {
+      if (count & 4) AddTerms<4>(d, group, 0, sum);
+      u = count & 4;
+    }
+    if constexpr (kTerms > 2) {
+      if (count & 2) AddTerms<2>(d, group, u, sum);
+      u += count & 2;
+    }
+    if constexpr (kTerms > 1) {
+      if (count & 1) AddTerms<1>(d, group, u, sum);
+    }
   }
 }
 

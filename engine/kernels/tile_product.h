@@ -16,7 +16,7 @@ struct TileProductArgs {
   // Panels (pack.h): row k of panel p at b + p * b_panel_stride + k * b_row_stride, panel_width elements.
   const float* b;
   std::size_t b_panel_stride;   // elements; panel_width for rows used where they lie
-  std::ptrdiff_t b_row_stride;  // elements; panel_width for packed panels, any for rows used where they lie
+  std::ptrdiff_t b_row_stride;  // elements; panel_width or a line more for packed panels, any for others
   float* c;                     // row m at c + m * c_stride, whole vectors are written; aligned to a vector
   std::ptrdiff_t c_stride;      // elements, a multiple of the lanes
   std::size_t num_rows;         // M of the tile

@@ -92,7 +92,9 @@ HWY_NOINLINE void MultiplyRowsByTwoPanels(D d, const BlockArgs& args, size_t ste
 template <class D>
 HWY_INLINE bool TwoPanelsAreFaster(D d, const TileProductArgs& args, size_t panel) {
   const size_t lanes = hn::Lanes(d), first = panel * kVectorsPerPanel;
-  return args.num_columns > (first + 3) * lanes && args.b_row_stride == static_cast<std::ptrdiff_t>(PanelWidth(d));
+  const bool is_packed =
+      args.b_row_stride == static_cast<std::ptrdiff_t>(PanelWidth(d)) || args.b_panel_stride != PanelWidth(d);
+  return args.num_columns > (first + 3) * lanes && is_packed;
 }
 
 // All rows of the tile, block by block of the inner dimension. What three do not divide goes by two, which have eight

@@ -163,7 +163,8 @@ struct PlanImpl {
   bool reads_rows() const { return reads_rows(pooling); }
   // Elements from a row of a packed panel of values to the next. Pairs take half a panel's columns at a time, which of
   // 128 rows of whole panels are all eight lines of half of L1's sets: a line more, and they are spread. EPYC (Zen 4),
-  // AVX3, value_pairs/pv_m48_n128_d64 157 and 163 GFLOPS. As many such lines as a worker's 1 MiB has room for.
+  // AVX3, value_pairs/pv_m48_n128_d64 and _spread 157 and 163 GFLOPS. As many such lines as a worker's 1 MiB has room
+  // for; prepared values have none.
   std::size_t packed_value_stride() const {
     constexpr std::size_t kLine = 64, kMostBytes = std::size_t{256} << 10;
     const std::size_t panel = kernels->pack.panel_width;

@@ -20,7 +20,9 @@ kernels::ScoreTier first_score_tier(const kernels::AdditiveScoreKernels& kernels
 }
 
 void choose_first_tier(PlanImpl& plan) {
-  if (!plan.factored) return;
+  // Without pairs and parts, a target's results have the same bits on any CPU (attend/plan.h).
+  const bool any_cpu = plan.options.pairs == Pairs::kNever && plan.options.parts == Parts::kNever;
+  if (!plan.factored || any_cpu) return;
   plan.first_tier = first_score_tier(plan.kernels->additive_score, this_cpu());
   if (plan.first_tier == kernels::ScoreTier::kThree && plan.options.score_tier == ScoreTier::kByRange) {
     plan.reasons.push_back(

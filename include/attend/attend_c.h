@@ -199,7 +199,7 @@ enum {
 };
 
 // How an additive score takes tanh(a + b) from the exponentials of a query's a and a key's b: how many terms share a
-// division. From fastest to widest.
+// division. From narrowest to widest.
 enum {
   ATTEND_SCORE_TIER_BY_RANGE = 0,  // per query and panel of keys, the first that max|a| + max|b| allows
   ATTEND_SCORE_TIER_EIGHT = 1,     // up to about 10; a little more or less where weights w_v differ in size

@@ -140,7 +140,8 @@ struct PlanOptions {
   // no other path, so that results keep their bits; for a few queries, path "dot/fused" uses prepared keys fastest.
   bool prepared_keys = false;
   // Whether products may go by pairs of terms, and whether by bfloat16 parts. With kNever for both, a target's results
-  // have the same bits on any CPU, but for projections that go through oneDNN.
+  // have the same bits on any CPU, but for projections that go through oneDNN: additive scores then begin with
+  // ScoreTier::kEight on all of them.
   Pairs pairs = Pairs::kWhereFaster;
   Parts parts = Parts::kWhereFaster;
 

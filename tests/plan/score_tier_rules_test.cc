@@ -38,6 +38,8 @@ TEST_CASE("score tiers: plans say so where ranges decide") {
     CHECK(says_so({.target = target}) == three);
     CHECK_FALSE(says_so({.target = target, .score_tier = attend::ScoreTier::kThree}));
     CHECK_FALSE(says_so({.target = target, .path = "additive/rational"}));
+    CHECK(says_so({.target = target, .pairs = Pairs::kNever}) == three);
+    CHECK_FALSE(says_so({.target = target, .pairs = Pairs::kNever, .parts = Parts::kNever}));
   });
 }
 
