@@ -50,6 +50,9 @@ constexpr double kFull = 0.74, kPadding = 1.2;
 //     size 96:   48 of 512 1.01    56 of 128 1.04, of 256 1.11    64 of 128 1.00, 96 of 128 1.05
 //     size 128:  48 of 256 1.01    56 of 64 0.99, of 128 1.10    64 of 64 0.95, of 128 1.05    128 of 64 1.02
 //
+// From afar, 8 to 32 heads and 8.4 to 33.6 MB of keys and values: 64 queries of size 64 0.92 to 1.01, of size 128 1.01
+// to 1.05; 96 of 1024 keys 1.11; 128 of size 32 1.07, of size 64 1.06 to 1.17, of size 128 1.13 to 1.18.
+//
 // On Zen 5 pairs gain a sixth instead of a third (tile_pairs/*), and lanes beat such tiles as far as they beat plain
 // ones. The same there, before tiles by pairs became 5 % faster; since then, 8 heads of size 64, 96 of 512 0.99, 128 of
 // 512 1.04, of 2048 1.09, of size 128, 96 of 512 0.99, 128 of 512 1.04, of 2048 1.06:
@@ -58,7 +61,8 @@ constexpr double kFull = 0.74, kPadding = 1.2;
 //     size 64:   64 of 64 0.85, of 1024 0.92    128 of 64 0.91, of 256 1.00, of 1024 0.99    256 of 256 1.06
 //     size 96:   64 of 64 0.72, of 1024 0.78    128 of 64 0.69, of 256 0.87, of 1024 0.88    256 of 256 0.91
 //     size 128:  64 of 64 0.78, of 1024 0.87    128 of 64 0.83, of 256 1.03, of 1024 1.00    256 of 256 1.11
-constexpr double kRowsForPairs = 49, kTermsForPairs = 8192, kNarrowTermsForPairs = 16384, kNarrowSize = 48;
+constexpr double kRowsForPairs = 49, kFarRowsForPairs = 96, kTermsForPairs = 8192, kNarrowTermsForPairs = 16384,
+                 kNarrowSize = 48;
 // Rows from which on tiles by bfloat16 parts (part_rules.cc), where they are faster than plain ones, beat wide lanes,
 // and terms of a row's scores up to which fewer rows do. Lanes' time by theirs, Intel Xeon with AMX, 4 heads:
 //
@@ -189,7 +193,7 @@ bool lanes_pay(const PlanImpl& plan) {
   const bool gains_by_pairs =
       !pairs_gain_less && rows >= kRowsForPairs &&
       terms >= (to_double(plan.score_size) < kNarrowSize ? kNarrowTermsForPairs : kTermsForPairs);
-  if (gains_by_pairs && !plan.options.attention_weights && bytes <= kWideFarBytes &&
+  if (gains_by_pairs && !plan.options.attention_weights && (bytes <= kWideFarBytes || rows >= kFarRowsForPairs) &&
       tiles_score_by_pairs(plan, this_cpu())) {
     return false;
   }
