@@ -274,12 +274,13 @@ HWY_NOINLINE void PooledRowsStep(D d, const PooledValues& values, const PooledRo
       ++x2;
     }
     x0 = x2, b0 = b2;
-    left -= 3 * keys;
   };
   if constexpr (kPairs) {
     // By themselves: with the others, the next keys' addresses would wait for a number that vector registers kept.
-    for (size_t group = 0; left >= 3 * lanes; ++group) take(lanes, group % 2 == 0);
-    if (const size_t keys = KeysApart(lanes, left); keys > 0) take(keys, true);
+    for (size_t group = 0; left >= 3 * lanes; ++group, left -= 3 * lanes) take(lanes, group % 2 == 0);
+    const size_t keys = KeysApart(lanes, left);
+    if (keys > 0) take(keys, true);
+    left -= 3 * keys;
   }
   for (; left > 0; --left) {
     constexpr size_t at = 0;
