@@ -131,7 +131,7 @@ struct AdditiveScoreKernels {
 // K makes the geometric mean of a group's alphas 1.8 * 2^-16, or a little more or less, so that the products of eight
 // fill the range of a float, and roundings of equal terms differ between groups. If one group has more than a fifth
 // of sum|w_v|, which by itself would be wrong by up to 5.6e-7 of its sum, eight terms per division are not used; nor
-// are four (4.9e-7) and three (4.1e-7) if it has more than half.
+// are four (4.9e-7), nor three, if it has more than half.
 //
 // Returns scale, the power of two that leaves max|x| in [0.5, 1); [1, 2) if max|w_v| >= 2^127, since 2^128 is no float.
 // Weights below 2^-28 of the mean |w_v| are replaced by that, lest an alpha is infinite: scores change by less than

@@ -165,7 +165,8 @@ HWY_INLINE void AddProduct(D /* d */, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& su
 #endif
 }
 
-// Whether all rows go by pairs, as those of most tiles do: row by row, asking takes a few percent of a tile's time.
+// Whether all rows go by pairs, as those of most tiles do. EPYC (Zen 4), AVX3, dot/b8_h12_m512_n512_d64_lens takes 1 %
+// less than where rows are asked one by one.
 HWY_INLINE bool AllGoByPairs(const PairedRow* paired, size_t num_rows) {
   size_t num_plain = 0;
   for (size_t row = 0; row < num_rows; ++row) num_plain += paired[row].unscale == 0 ? 1u : 0u;

@@ -2,8 +2,8 @@
 //
 // Scalar step:  c[m][n] += (p[m][k] + v[k + K][n]) (p[m][k + K] + v[k][n]) + p[m][k + 2 K] v[k + 2 K][n], K keys apart
 // Registers:    as tile_pairs-inl.h: 8 rows times 2 vectors with AVX-512. A tile of 48 rows and 128 keys, GFLOPS on a
-//               peak of 117 (EPYC, Zen 4, AVX3, value_pairs/*): 64 columns 155, 128 columns 157, plain 113 and 115;
-//               64 keys 151, and where the last vector that is left all stood alone 134.
+//               peak of 117 (EPYC, Zen 4, AVX3, value_pairs/*): 64 and 128 columns 157, plain 113 and 115; 64 keys
+//               151, and where the last vector that is left all stood alone 134.
 #if defined(ATTEND_KERNELS_VALUE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_VALUE_PAIRS_INL_H_
 #undef ATTEND_KERNELS_VALUE_PAIRS_INL_H_

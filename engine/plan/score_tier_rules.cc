@@ -9,10 +9,11 @@ static_assert(static_cast<int>(ScoreTier::kEight) == static_cast<int>(kernels::S
               static_cast<int>(ScoreTier::kOne) == static_cast<int>(kernels::ScoreTier::kOne) &&
               static_cast<int>(ScoreTier::kRational) == static_cast<int>(kernels::ScoreTier::kRational));
 
-// By one division, eight terms take 22 multiplications and multiply-adds, by three 16. A division of 512 bits keeps
-// Zen 4's multipliers as long as two multiplications, which makes 24 against 22, and the next one waiting as long as
-// six; CPUs of others let it wait for 16 and more. EPYC (Zen 4), additive_score/m128_n512_u256_prepared_eight and
-// _three on AVX3: 53.9 and 49.6 ps per element. Zen 5 multiplies twice as fast and has not been measured.
+// By one division, eight terms take 22 multiplications and multiply-adds, by three 16, which is less in all where a
+// division takes less than three of them, as those of 512 bits do on Zen 4. EPYC (Zen 4), AVX3, ps per element by one
+// and by three, additive_score/*_prepared_eight and _three: m128_n512_u256 53.9 and 49.6, m1_n100_u256 65 and 62.
+// Intel's CPUs divide more slowly, so that eight terms beat four (kernels/factored_score-inl.h). Zen 5 multiplies twice
+// as fast and has not been measured.
 kernels::ScoreTier first_score_tier(const kernels::AdditiveScoreKernels& kernels, const Cpu& cpu) {
   const bool has_512_bits = kernels.lanes * sizeof(float) == 64;
   return has_512_bits && cpu.adds_beside_products() && !cpu.is_zen5() ? kernels::ScoreTier::kThree

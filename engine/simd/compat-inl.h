@@ -55,7 +55,7 @@ constexpr bool HoldsWholeLines(D /*d*/) {
 
 // *p in every lane. On AVX-512 a broadcast of integers, because one of floats into 512 bits takes Zen 4's units for
 // arithmetic half a cycle each: linear/r256_i768_o768/AVX3_pairs 99 GFLOPS by Set, 163 so. clang takes the former
-// unless it is told by name; g++ does better by itself, 151 by name. As part of a multiply-add it costs nothing.
+// unless it is told by name; g++ does better by itself, 151 by name.
 template <class D>
 HWY_INLINE hn::Vec<D> BroadcastLoad(D d, const float* HWY_RESTRICT p) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && HWY_COMPILER_CLANG

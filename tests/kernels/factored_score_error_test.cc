@@ -202,6 +202,7 @@ TEST_CASE("factored score: pre-activations that are chosen group by group") {
         std::copy_n(c.keys.begin() + static_cast<std::ptrdiff_t>(best * kUnits), kUnits, chosen.begin());
       }
       CAPTURE(tier);
+      MESSAGE(target.name(), ", tier ", tier, ": wrong by at most ", worst, " sum|w_v|");
       const bool by_three = tier == static_cast<int>(kernels::ScoreTier::kThree);
       CHECK(worst <= (by_three ? 4e-7 : 5.5e-7));
       CHECK(worst > (by_three ? 2.5e-7 : 3e-7));  // or the search has lost its way
