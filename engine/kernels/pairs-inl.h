@@ -190,7 +190,7 @@ class EvenRows {
 #if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
     // Nothing writes to rows while a step reads them, so that telling of one element is enough.
     const float& row = *x;
-    hn::Vec<D> v = hn::Undefined(d);
+    hn::Vec<D> v;  // not hn::Undefined, of which g++ warns in builds for the sanitizers
     if constexpr (kRow == 0) {
       asm("vpbroadcastd %c2(%1), %0" : "=v"(v.raw) : "r"(x), "i"(kAt * kBytes), "m"(row));
     } else {
