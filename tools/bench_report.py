@@ -7,7 +7,6 @@ summary.csv needs Python alone; the rest needs matplotlib (Debian: python3-matpl
 leaves it at the summary. Files of different machines or builds are refused: their times do not belong on one axis.
 """
 import argparse
-import os
 import pathlib
 import sys
 import tempfile
@@ -39,11 +38,21 @@ _SPEED = ("Bars begin at the edge of a logarithmic axis: compare where they end.
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """All of it or nothing."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    """All of it or nothing. Names may come out of files as what is no text."""
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="backslashreplace", dir=path.parent,
+                                         delete=False) as file:
+            temporary = pathlib.Path(file.name)
+            try:
+                file.write(text)
+                file.close()  # the last error of writing may come here
+                temporary.chmod(0o644)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink()
+                raise
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write: {error.strerror}", str(path)) from error
 
 
 def draw_all(results: bench_results.Results, folder: pathlib.Path) -> list:
@@ -62,19 +71,10 @@ def draw_all(results: bench_results.Results, folder: pathlib.Path) -> list:
             for name, title, reading, figure in figures if figure is not None]
 
 
-def main() -> int:
-    """Exit status: 0, also without matplotlib; 1 for results that cannot be used; 2 for wrong usage."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", metavar="DIR", type=pathlib.Path, help="as given to tools/bench.sh --out")
-    folder = parser.parse_args().folder
+def report(folder: pathlib.Path) -> None:
+    """Everything, or without matplotlib the summary alone. Errors: bench_results.Error and OSError."""
     raw = folder / "raw"
-    if not raw.is_dir():
-        parser.error(f"DIR is \"{folder}\", without a folder raw/ of results; expected what tools/bench.sh --out wrote")
-    try:
-        results = bench_results.load(raw.glob("*.json"))
-    except bench_results.Error as error:
-        print(f"bench_report.py: {error}", file=sys.stderr)
-        return 1
+    results = bench_results.load(path for path in raw.iterdir() if path.suffix == ".json")
     write(folder / "summary.csv", summary.as_csv(results))
     print(f"wrote {folder / 'summary.csv'}: {len(results.rows)} cases")
     try:
@@ -82,12 +82,33 @@ def main() -> int:
     except ImportError:
         print(f"bench_report.py: no matplotlib in {sys.executable} (Debian: apt-get install python3-matplotlib); "
               "report.html and plots left out", file=sys.stderr)
-        return 0
+        return
     from bench import page  # pylint: disable=import-outside-toplevel
     pictures = draw_all(results, folder / "plots")
     commands = raw / "commands.txt"
-    write(folder / "report.html", page.page(results, pictures, commands.read_text() if commands.exists() else ""))
+    used = commands.read_text("utf-8", "replace") if commands.exists() else ""
+    write(folder / "report.html", page.page(results, pictures, used))
     print(f"wrote {folder / 'report.html'} and {len(pictures)} plots in {folder / 'plots'}")
+
+
+def main() -> int:
+    """Exit status: 0, also without matplotlib; 1 for results that cannot be used; 2 for wrong usage and for what cannot
+    be read or written."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="DIR", type=pathlib.Path, help="as given to tools/bench.sh --out")
+    folder = parser.parse_args().folder
+    try:
+        if not (folder / "raw").is_dir():
+            parser.error(f"DIR is \"{folder}\", without a folder raw/ of results; expected what tools/bench.sh --out "
+                         "wrote")
+        report(folder)
+    except bench_results.Error as error:
+        print(f"bench_report.py: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"bench_report.py: {error.filename}: {error.strerror}" if error.filename else f"bench_report.py: {error}",
+              file=sys.stderr)
+        return 2
     return 0
 
 

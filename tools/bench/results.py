@@ -1,6 +1,7 @@
 """Reads the JSON files of attend_bench and makes one row per case and target of them."""
 import dataclasses
 import json
+import math
 import pathlib
 import statistics
 from typing import Any, Iterable
@@ -89,21 +90,21 @@ class Results:
         return facts.in_order(row.target for row in self.rows)
 
 
-def parse_name(run_name: str) -> Name:
+def _parse_name(path: pathlib.Path, run_name: str) -> Name:
     """Splits family/case/target[/what Google Benchmark appends]."""
     parts = run_name.split("/")
     real_time = parts[-1] in _CLOCK_PARTS
-    while parts[-1] in _CLOCK_PARTS or parts[-1].startswith(_APPENDED):
+    while parts and (parts[-1] in _CLOCK_PARTS or parts[-1].startswith(_APPENDED)):
         parts.pop()
     if len(parts) < 2:
-        raise Error(f"benchmark name is \"{run_name}\", expected family/case/target")
+        raise Error(f"{path}: benchmark name is \"{run_name}\", expected family/case/target")
     return Name(parts[0], "/".join(parts[1:-1]) or parts[0], parts[-1], real_time)
 
 
 def _read(path: pathlib.Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # the latter for brackets within brackets by the thousand
         raise Error(f"{path}: not JSON ({error}), expected the output of attend_bench; was the run cut off?") from error
     for key, kind in (("context", dict), ("benchmarks", list)):
         if not isinstance(content, dict) or not isinstance(content.get(key), kind):
@@ -111,13 +112,22 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
     return content
 
 
+def _number(value: Any) -> float | None:
+    """None where it is none. Whole numbers of JSON have any size."""
+    try:
+        return float(value) if isinstance(value, (int, float)) else None
+    except OverflowError:
+        return math.inf
+
+
 def _time(path: pathlib.Path, entry: dict[str, Any], name: Name) -> float:
     unit = entry.get("time_unit")
     value = entry.get("real_time" if name.real_time else "cpu_time")
-    if unit not in _SECONDS or not isinstance(value, (int, float)) or value <= 0:
+    number = _number(value)
+    if not isinstance(unit, str) or unit not in _SECONDS or number is None or not 0 < number < math.inf:
         raise Error(f"{path}: {entry.get('name')}: time is {value} {unit}, expected a number above 0 in "
                     f"{', '.join(_SECONDS)}")
-    return value * _SECONDS[unit]
+    return number * _SECONDS[unit]
 
 
 def _registered(entry: Any) -> int:
@@ -137,18 +147,19 @@ def _add(path: pathlib.Path, entry: dict[str, Any], context: dict[str, str], row
     if entry.get("error_occurred"):
         failures.append(f"{run_name}: {entry.get('error_message', 'no reason given')}")
         return
-    name = parse_name(run_name)
+    name = _parse_name(path, run_name)
     known = name.target in facts.TARGETS
     # oneDNN's own products belong to the instruction set that it was held to.
     target = context.get("bench_target", name.target) if name.target == "oneDNN" else name.target
     contender = "" if known else name.target
     row = rows.setdefault((name.family, name.case, target, contender),
                           Row(name.family, name.case, target, contender, context.get("onednn_isa", "")))
-    row.label = entry.get("label", row.label)
+    row.label = str(entry.get("label", row.label))
     row.times.append(_time(path, entry, name))
     for key, value in entry.items():
-        if key not in _OWN_KEYS and isinstance(value, (int, float)):
-            row.samples.setdefault(key, []).append(float(value))
+        number = _number(value)
+        if key not in _OWN_KEYS and number is not None:
+            row.samples.setdefault(key, []).append(number)
 
 
 def load(paths: Iterable[pathlib.Path]) -> Results:

@@ -1,6 +1,7 @@
 """summary.csv: one line per case and target."""
 import csv
 import io
+import math
 
 from bench import facts
 from bench.results import Results, Row
@@ -58,5 +59,7 @@ def error_text(row: Row) -> str:
     error = row.counter("max_error")
     if error is None:
         return ""
+    if not math.isfinite(error):
+        return str(error)
     mantissa, exponent = f"{error:.0e}".split("e")
     return f"{mantissa}e{int(exponent)}"

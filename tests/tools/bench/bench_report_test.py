@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -113,7 +114,9 @@ class Numbers(Folder):
     def test_texts(self) -> None:
         for seconds, text in ((5.718e-3, "5.72 ms"), (1.5, "1.5 s"), (999.4e-6, "999 us"), (42e-9, "42 ns")):
             self.assertEqual(summary.time_text(seconds), text)
-        self.assertEqual(summary.error_text(results.Row("f", "c", "AVX2", samples={"max_error": [1.2e-7]})), "1e-7")
+        for error, text in ((1.2e-7, "1e-7"), (math.nan, "nan"), (math.inf, "inf")):
+            row = results.Row("f", "c", "AVX2", samples={"max_error": [error]})
+            self.assertEqual(summary.error_text(row), text)
 
 
 class Refusals(Folder):
@@ -135,6 +138,10 @@ class Refusals(Folder):
         path.write_text(path.read_text()[:-20])
         self.refused("a.json", "not JSON")
 
+    def test_json_beyond_reason(self) -> None:
+        (self.raw / "a.json").write_text("[" * 100000)
+        self.refused("a.json", "not JSON")
+
     def test_other_json(self) -> None:
         (self.raw / "a.json").write_text("[1, 2]")
         self.refused("a.json", "context")
@@ -142,13 +149,15 @@ class Refusals(Folder):
         self.refused("a.json", "benchmarks")
 
     def test_times_that_are_none(self) -> None:
-        for time, unit in ((0, "us"), (-1, "us"), ("1", "us"), (1, "weeks")):
+        for time, unit in ((0, "us"), (-1, "us"), ("1", "us"), (1, "weeks"), (1, ["us"]), (math.nan, "us"),
+                           (math.inf, "us"), (10**400, "us")):
             self.put("a.json", [entry("dot/x/AVX2", time, unit=unit)])
             self.refused("a.json", "dot/x/AVX2", "time is")
 
     def test_names_that_are_none(self) -> None:
-        self.put("a.json", [entry("dot", 1)])
-        self.refused("family/case/target")
+        for name in ("dot", "", "real_time", "iterations:1/real_time"):
+            self.put("a.json", [entry(name, 1)])
+            self.refused("a.json", f"\"{name}\"", "family/case/target")
         self.put("a.json", [{"run_type": "iteration"}])
         self.refused("no name")
 
@@ -179,6 +188,31 @@ class Command(Folder):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertEqual([path.name for path in self.root.iterdir()], ["raw"])
+
+    def told_in_one_line(self, *words: str) -> None:
+        """Exit code 2, and nothing beside what was there."""
+        before = sorted(self.root.iterdir())
+        done = self.run_report()
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        for word in ("bench_report.py: ", *words):
+            self.assertIn(word, done.stderr)
+        self.assertEqual(sorted(self.root.iterdir()), before)
+
+    def test_what_cannot_be_read(self) -> None:
+        (self.raw / "a.json").mkdir()
+        self.told_in_one_line("a.json: Is a directory")
+
+    def test_what_cannot_be_written(self) -> None:
+        self.put("a.json", [entry("dot/x/SCALAR", 4.0)])
+        (self.root / "summary.csv" / "in_the_way").mkdir(parents=True)
+        self.told_in_one_line("summary.csv: cannot write: ")
+
+    def test_names_that_are_no_text(self) -> None:
+        self.put("a.json", [entry("dot/\ud800/SCALAR", 4.0)])
+        done = self.run_report()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("dot,\\ud800,SCALAR", (self.root / "summary.csv").read_text())
 
     def test_wrong_usage(self) -> None:
         self.raw.rmdir()
