@@ -100,6 +100,14 @@ inline std::string save(const TempDir& dir, std::string_view name, const Tensor&
   return dir.path(name);
 }
 
+// Words for a run that would succeed, and more.
+inline std::vector<std::string> run_words(const TempDir& dir, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"run", "--queries", save(dir, "q.npy", counting({2, 3, 4})), "--output",
+                                    dir.path("o.npy")};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 }  // namespace attend::tests
 
 #endif  // ATTEND_TESTS_TOOLS_ATTEND_PROCESS_H_
