@@ -113,7 +113,9 @@ void draw(const HeatmapWords& words) {
   if (words.head) check_index("--head", *words.head, weights.heads, "heads");
   const Progress progress("drawing " + words.output);
   const Heatmap heatmap = heatmap_of(words, weights);
-  io::save_bytes(words.output, words.output.ends_with(".svg") ? render_svg(heatmap) : render_png(heatmap));
+  OutputFiles files;
+  files.add(words.output, words.output.ends_with(".svg") ? render_svg(heatmap) : render_png(heatmap));
+  files.commit();
 }
 
 std::optional<std::int64_t> parse_head(const std::string& text) {

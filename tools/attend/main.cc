@@ -19,6 +19,8 @@
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/help.h"
+#include "tools/attend/outputs.h"
+#include "tools/attend/signals.h"
 
 namespace attend::tools {
 namespace {
@@ -113,6 +115,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // So is a file that may not grow any more (ulimit -f): writing it fails then.
   std::signal(SIGXFSZ, SIG_IGN);
+  attend::tools::clean_up_on_signals(attend::tools::OutputFiles::discard_all);
   try {
     return attend::tools::main_of(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "attend/error.h"
+#include "tools/attend/signals.h"
 #include "tools/io/guard.h"
 #include "tools/io/links.h"
 #include "tools/io/save.h"
@@ -16,6 +18,10 @@ namespace attend::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A handler has no other way to them. It and all else here changes under HeldSignals.
+std::atomic<OutputFiles*> latest{nullptr};
+static_assert(std::atomic<OutputFiles*>::is_always_lock_free);
 
 [[noreturn]] void fail(const std::string& path, const std::string& reason) {
   throw Error(path + ": cannot write: " + reason);
@@ -37,6 +43,25 @@ void check_writable(const std::string& path) {
   if (::access(directory.c_str(), W_OK | X_OK) != 0) fail(path, std::generic_category().message(errno));
 }
 
+OutputFiles::OutputFiles() : earlier_(latest) {
+  const HeldSignals held;
+  latest = this;
+}
+
+OutputFiles::~OutputFiles() {
+  const HeldSignals held;
+  latest = earlier_;
+  writing_.reset();
+  files_.clear();
+}
+
+void OutputFiles::discard_all() noexcept {
+  for (const OutputFiles* each = latest; each != nullptr; each = each->earlier_) {
+    if (each->writing_) each->writing_->discard();
+    for (const auto& file : each->files_) file->discard();
+  }
+}
+
 void OutputFiles::add(const std::string& path, TensorView<const float> tensor) {
   stage(path, [&](io::AtomicFile& file) { io::write_npy(file, tensor); });
 }
@@ -48,14 +73,25 @@ void OutputFiles::add(const std::string& path, std::string_view bytes) {
 void OutputFiles::stage(const std::string& path, const std::function<void(io::AtomicFile& file)>& write) {
   if (path.empty()) return;
   io::guarded(path, [&] {
-    auto file = std::make_unique<io::AtomicFile>(path);
-    write(*file);
-    file->close();
-    files_.push_back(std::move(file));
+    {
+      const HeldSignals held;
+      writing_ = std::make_unique<io::AtomicFile>(path);
+    }
+    try {
+      write(*writing_);
+      writing_->close();
+    } catch (...) {
+      const HeldSignals held;
+      writing_.reset();
+      throw;
+    }
+    const HeldSignals held;
+    files_.push_back(std::move(writing_));
   });
 }
 
 void OutputFiles::commit() {
+  const HeldSignals held;
   std::size_t count = 0;
   try {
     for (; count < files_.size(); ++count) {

@@ -79,6 +79,10 @@ AtomicFile::AtomicFile(std::string label, std::string goal) : label_(std::move(l
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
+  discard();
+}
+
+void AtomicFile::discard() const noexcept {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
   if (!old_.empty()) ::unlink(old_.c_str());
 }

@@ -41,6 +41,10 @@ class AtomicFile {
   // After keep_old() and commit(): the goal is what it was, the old file or none.
   void take_back();
 
+  // Removes what is beside the goal. Neither locks nor allocates: handlers of signals may call it before they end the
+  // process.
+  void discard() const noexcept;
+
  private:
   AtomicFile(std::string label, std::string goal);
   void copy_old();

@@ -144,27 +144,14 @@ TEST_CASE("attend: where one of two outputs cannot be put in place, the other is
     const std::vector<std::string> before = dir.names();
     // Both lie ready when the summary is printed. A pipe that is full holds that up until a directory has taken the
     // place of the second.
-    int stdout_pipe[2];
-    REQUIRE(::pipe2(stdout_pipe, O_CLOEXEC) == 0);
-    REQUIRE(::fcntl(stdout_pipe[1], F_SETFL, O_NONBLOCK) == 0);
-    const std::vector<char> filling(1 << 16, '.');
-    while (::write(stdout_pipe[1], filling.data(), filling.size()) > 0) {
-    }
-    while (::write(stdout_pipe[1], filling.data(), 1) > 0) {
-    }
-    REQUIRE(::fcntl(stdout_pipe[1], F_SETFL, 0) == 0);
-    std::thread reader([&] {
-      while (dir.names().size() < before.size() + 2) std::this_thread::yield();
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the second may be being written
-      std::filesystem::create_directories(dir.path("w.npy/in_the_way"));
-      std::vector<char> buffer(1 << 16);
-      while (::read(stdout_pipe[0], buffer.data(), buffer.size()) > 0) {
-      }
-    });
-    const Finished finished = run_attend(words, stdout_pipe[1]);
-    ::close(stdout_pipe[1]);
-    reader.join();
-    ::close(stdout_pipe[0]);
+    FullPipe pipe;
+    Started run(words, pipe.writer());
+    pipe.close_writer();
+    while (dir.names().size() < before.size() + 2) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the second may be being written
+    std::filesystem::create_directories(dir.path("w.npy/in_the_way"));
+    pipe.drain();
+    const Finished finished = run.finish();
     CHECK(is_error(finished, "w.npy: cannot write: "));
     if (replaces) CHECK(dir.read("o.npy") == "old");
     std::vector<std::string> after = before;

@@ -195,14 +195,15 @@ TEST_CASE("outputs: where files can have no second name, a copy of the old one i
     std::error_code error;
     fs::create_hard_link(dir.path("old"), dir.path("same"), error);
     if (!error) ::_exit(kLinked);
-    OutputFiles files;
-    files.add(dir.path("old"), "replaced");
-    files.add(dir.path("in_the_way"), "never");
-    files.add(dir.path("last"), "never");
-    fs::create_directory(dir.path("in_the_way"));
-    const std::string message = error_in(dir, [&] { files.commit(); });
-    if (!message.starts_with("in_the_way: cannot write: ")) ::_exit(kWasWritten);
-    { OutputFiles gone = std::move(files); }  // and what is beside with it
+    {
+      OutputFiles files;
+      files.add(dir.path("old"), "replaced");
+      files.add(dir.path("in_the_way"), "never");
+      files.add(dir.path("last"), "never");
+      fs::create_directory(dir.path("in_the_way"));
+      const std::string message = error_in(dir, [&] { files.commit(); });
+      if (!message.starts_with("in_the_way: cannot write: ")) ::_exit(kWasWritten);
+    }
     ::_exit(kAsItShould);
   }
   REQUIRE(child > 0);

@@ -3,6 +3,7 @@
 #define ATTEND_TESTS_TOOLS_ATTEND_PROCESS_H_
 
 #include <fcntl.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sets of signals are POSIX
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,17 +24,31 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace attend::tests {
 
 struct Finished {
-  int exit_code;
+  int exit_code;  // -1: a signal ended it
   std::string out, err;
+  int signal = 0;
 };
 
 // Absent where the build has no command to try (ATTEND_BUILD_TOOLS off); the tests then are too.
 #ifdef ATTEND_CLI_PATH
-// stdout_descriptor: one that takes what would be kept in `out`; -1: none. before: words of a command that runs it.
-inline Finished run_attend(std::vector<std::string> words, int stdout_descriptor = -1,
-                           const std::vector<std::string>& before = {}) {
-  const TempDir streams;
-  const std::string out = streams.write("out", ""), err = streams.write("err", "");
+// The command while it runs.
+class Started {
+ public:
+  // stdout_descriptor: one that takes what would be kept in `out`; -1: none. before: words of a command that runs it.
+  explicit Started(std::vector<std::string> words, int stdout_descriptor = -1,
+                   const std::vector<std::string>& before = {});
+
+  pid_t process() const { return process_; }
+  // To be called once.
+  Finished finish();
+
+ private:
+  TempDir streams_;
+  pid_t process_ = 0;
+};
+
+inline Started::Started(std::vector<std::string> words, int stdout_descriptor, const std::vector<std::string>& before) {
+  const std::string out = streams_.write("out", ""), err = streams_.write("err", "");
   words.insert(words.begin(), ATTEND_CLI_PATH);
 #ifdef ATTEND_EMULATOR
   words.insert(words.begin(), ATTEND_EMULATOR);
@@ -49,14 +64,70 @@ inline Finished run_attend(std::vector<std::string> words, int stdout_descriptor
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_TRUNC, 0);
   if (stdout_descriptor >= 0) posix_spawn_file_actions_adddup2(&actions, stdout_descriptor, STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_TRUNC, 0);
-  pid_t child = 0;
-  const int failed = ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  // Whatever the tests were started to ignore, under nohup say.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t all;
+  sigfillset(&all);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const int failed = ::posix_spawn(&process_, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw std::runtime_error("cannot start " ATTEND_CLI_PATH);
-  int status = 0;
-  if (::waitpid(child, &status, 0) != child) throw std::runtime_error("lost " ATTEND_CLI_PATH);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, streams.read("out"), streams.read("err")};
 }
+
+inline Finished Started::finish() {
+  int status = 0;
+  if (::waitpid(process_, &status, 0) != process_) throw std::runtime_error("lost " ATTEND_CLI_PATH);
+  return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          .out = streams_.read("out"),
+          .err = streams_.read("err"),
+          .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+}
+
+// As Started takes them.
+inline Finished run_attend(std::vector<std::string> words, int stdout_descriptor = -1,
+                           const std::vector<std::string>& before = {}) {
+  return Started(std::move(words), stdout_descriptor, before).finish();
+}
+
+// A pipe that is full: who writes into it waits until it is drained.
+class FullPipe {
+ public:
+  FullPipe() {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+    ::fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+    const std::vector<char> filling(1 << 16, '.');
+    for (const std::size_t bytes : {filling.size(), std::size_t{1}}) {
+      while (::write(ends_[1], filling.data(), bytes) > 0) {
+      }
+    }
+    ::fcntl(ends_[1], F_SETFL, 0);
+  }
+  ~FullPipe() {
+    ::close(ends_[0]);
+    close_writer();
+  }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+
+  int writer() const { return ends_[1]; }
+  // Of this process.
+  void close_writer() {
+    if (ends_[1] >= 0) ::close(ends_[1]);
+    ends_[1] = -1;
+  }
+  // Until nobody can write any more.
+  void drain() {
+    std::vector<char> buffer(1 << 16);
+    while (::read(ends_[0], buffer.data(), buffer.size()) > 0) {
+    }
+  }
+
+ private:
+  int ends_[2];
+};
 #endif
 
 inline std::vector<std::string> lines_of(const std::string& text) {
