@@ -108,7 +108,7 @@ void add_options(CLI::App& parser, BenchCompareWords& words) {
                        const char* description) {
     return parser.add_option_function<std::string>(name, std::move(read), description)->option_text(argument);
   };
-  CLI::Option* time = add(
+  add(
       "--time", "T", [&](const std::string& text) { options.time = parse_time(text); },
       "cpu or real. Default: real for names with the part real_time or manual_time\n"
       "(Google Benchmark adds it where a case is measured by it), else cpu.");
@@ -131,11 +131,9 @@ void add_options(CLI::App& parser, BenchCompareWords& words) {
       "The table, more digits, and contexts: .json; or the table alone: .csv.\nDefault: not written.");
   parser.add_flag("--fail-on-slower", words.fail_on_slower,
                   "Exit 1 when a case is slower (lower); the table and --output are written first.");
-  parser
-      .add_flag("--across-machines", options.across_machines,
-                "Compare peak_percent, or else read_percent, instead of times: how much of what\n"
-                "its machine can do each run reached. Without it, two machines are an error.")
-      ->excludes(time);
+  parser.add_flag("--across-machines", options.across_machines,
+                  "Compare peak_percent, or else read_percent, instead of times: how much of what\n"
+                  "its machine can do each run reached. Without it, two machines are an error.");
 }
 
 }  // namespace
@@ -172,6 +170,9 @@ Command add_bench_compare(CLI::App& app) {
     check_not_empty(*parser, {"FILE_A", "FILE_B", "--output"});
     if (!words->output.empty()) check_ending("--output", words->output, {".json", ".csv"});
     check_apart({{"--output", words->output}}, {{"FILE_A", words->a}, {"FILE_B", words->b}});
+    if (words->options.across_machines && parser->count("--time") > 0) {
+      wrong_usage("--time and --across-machines exclude each other: across machines no times are compared");
+    }
   });
   return {parser, [words] { bench_compare(*words); }};
 }

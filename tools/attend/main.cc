@@ -21,6 +21,7 @@
 #include "tools/attend/help.h"
 #include "tools/attend/outputs.h"
 #include "tools/attend/signals.h"
+#include "tools/attend/usage.h"
 
 namespace attend::tools {
 namespace {
@@ -51,14 +52,6 @@ int report_error(const std::string& message) {
 int finish_output() {
   flush_stdout();
   return kDone;
-}
-
-// CLI11 reports missing words first, although a word that it does not know is the likelier mistake: perhaps a misspelt
-// one.
-std::string wrong_usage_text(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> unknown = app.remaining(true);
-  const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  return missing && !unknown.empty() ? "unknown word '" + unknown.front() + "'" : error.what();
 }
 
 // The words of a command line, last one first, as CLI11 takes them from a vector. It reads "--output=" as an option

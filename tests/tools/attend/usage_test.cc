@@ -81,6 +81,40 @@ TEST_CASE("attend: wrong usage is told with help, exit code 2") {
   CHECK(dir.names() == std::vector<std::string>{"q.npy"});
 }
 
+TEST_CASE("attend: wrong usage is told in the command's own words") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4})), out = dir.path("o.npy");
+  const struct {
+    std::vector<std::string> words;
+    std::string message;
+  } kFaults[] = {
+      {{}, "a subcommand is required, expected one of run, softmax, plan, "},
+      {{"dance"}, "unknown word 'dance'"},
+      {{"targets", "all", "more"}, "unknown word 'all'"},
+      {{"targets", "--all"}, "unknown word '--all'"},
+      {{"run", "--queries", q}, "--output is required"},
+      {{"compare", q}, "EXPECTED is required"},
+      {{"compare", q, q, q}, "unknown word '" + q + "'"},
+      {{"run", "--queries", q, "--output"}, "--output is without its value, expected --output FILE"},
+      {{"run", "--queries", q, "--output", out, "--threads"}, "--threads is without its value, expected --threads N"},
+      {{"run", "--queries", q, "--output", out, "--threads", "1", "--threads", "2"},
+       "--threads is given 2 times, expected once"},
+      {{"run", "--queries", q, "--output", out, "--output", out, "--output", out},
+       "--output is given 3 times, expected once"},
+      {{"run", "--queries", q, "--output", out, "--quiet=perhaps"}, "--quiet takes no value"},
+      {{"bench-compare", q, q, "--time", "cpu", "--across-machines"},
+       "--time and --across-machines exclude each other: across machines no times are compared"}};
+  for (const auto& fault : kFaults) {
+    INFO(fault.message);
+    const Finished finished = run_attend(fault.words);
+    INFO(finished.err);
+    CHECK(is_wrong_usage(finished, ""));
+    CHECK(lines_of(finished.err).back().starts_with("attend: error: " + fault.message));
+    CHECK(lines_of(finished.err).back().size() < fault.message.size() + 100);
+  }
+  CHECK(dir.names() == std::vector<std::string>{"q.npy"});
+}
+
 TEST_CASE("attend: a number that is none, out of range or too large is wrong usage, never another number") {
   const TempDir dir;
   const auto refused = [&](const std::vector<std::string>& words, const std::string& word, const std::string& text,
