@@ -1,7 +1,6 @@
 // attend heatmap: a picture of attention weights, one panel per head.
 #include "tools/heatmap/heatmap.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -91,6 +90,10 @@ Panel panel_of(const Weights& weights, std::int64_t batch, std::int64_t head, st
 
 // Labels fewer than rows or columns say where the padding starts: the picture ends there.
 Heatmap heatmap_of(const HeatmapWords& words, const Weights& weights) {
+  if (!words.head && weights.heads > kMaxPanels) {
+    throw Error(words.attention_weights + ": attention weights have " + std::to_string(weights.heads) +
+                " heads, expected at most " + std::to_string(kMaxPanels) + " in one picture; --head J draws one");
+  }
   Heatmap heatmap;
   heatmap.title = words.title;
   heatmap.row_labels = labels_for(words.row_labels, words, weights, weights.rows, "rows");
@@ -99,7 +102,7 @@ Heatmap heatmap_of(const HeatmapWords& words, const Weights& weights) {
   heatmap.columns =
       words.column_labels.empty() ? weights.columns : static_cast<std::int64_t>(heatmap.column_labels.size());
   const std::int64_t first = words.head.value_or(0);
-  const std::int64_t end = words.head ? first + 1 : std::min(weights.heads, kMaxPanels + 1);
+  const std::int64_t end = words.head ? first + 1 : weights.heads;
   for (std::int64_t head = first; head < end; ++head) {
     heatmap.panels.push_back(panel_of(weights, words.batch, head, heatmap.rows, heatmap.columns));
   }

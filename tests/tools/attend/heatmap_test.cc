@@ -90,6 +90,12 @@ TEST_CASE("attend heatmap: what does not fit is an error") {
   io::save_npy(dir.path("none.npy"), TensorView<const float>(nullptr, {1, 0, 2, 2}));
   CHECK(is_error(run_attend({"heatmap", "--attention-weights", dir.path("none.npy"), "--output", out}),
                  "none.npy: attention weights have sizes (1, 0, 2, 2): nothing to draw"));
+  const std::string many = save(dir, "many.npy", counting({1, 5000, 2, 2}));
+  CHECK(is_error(
+      run_attend({"heatmap", "--attention-weights", many, "--output", out}),
+      "many.npy: attention weights have 5000 heads, expected at most 1024 in one picture; --head J draws one"));
+  CHECK(run_attend({"heatmap", "--attention-weights", many, "--head", "4999", "--output", dir.path("one.svg")})
+            .exit_code == 0);
   CHECK(is_error(draw({"--row-labels", data_path("dates/source.labels.txt"), "--output", out}), "rows"));
   CHECK(is_error(draw({"--row-labels", dir.write("two.txt", "a\n\nb\n"), "--output", out}), "2 blocks"));
   CHECK(is_error(draw({"--row-labels", dir.write("none.txt", ""), "--output", out}), "none.txt"));
@@ -101,7 +107,7 @@ TEST_CASE("attend heatmap: what does not fit is an error") {
   CHECK(is_wrong_usage(draw({"--head", "first", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--head", "-1", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--batch", "-1", "--output", out}), "--batch"));
-  CHECK(dir.names() == std::vector<std::string>{"none.npy", "none.txt", "two.txt"});
+  CHECK(dir.names() == std::vector<std::string>{"many.npy", "none.npy", "none.txt", "one.svg", "two.txt"});
 }
 
 }  // namespace attend::tests
