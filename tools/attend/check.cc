@@ -112,6 +112,9 @@ Finding check_target(const Problem& problem, PlanOptions options, const Data& da
   return finding;
 }
 
+// Weights are 0 to 1: within a bound of 1 lies any answer, but NaN and infinity.
+bool proves(const Bound& bound) { return bound.attention_weights < 1; }
+
 bool holds(const Finding& finding, const Bound& bound) {
   return finding.same_bits && finding.output_error <= bound.output && finding.weights_error <= bound.attention_weights;
 }
@@ -130,12 +133,16 @@ void print_bound(const Problem& problem, const Shape& shape, const Bound& bound,
   }
 }
 
+const char* verdict(const Finding& finding, const Bound& bound) {
+  if (!holds(finding, bound)) return "OUT OF CONTRACT";
+  return proves(bound) ? "OK" : "NO PROOF";
+}
+
 void print_finding(const std::string& target, const Finding& finding, const Bound& bound, int threads) {
   std::string name = target;
   name.resize(std::max<std::size_t>(name.size(), 9), ' ');
   std::cout << name << " output " << scientific(finding.output_error) << "  attention_weights "
-            << scientific(finding.weights_error) << "  " << (holds(finding, bound) ? "OK" : "OUT OF CONTRACT") << "  "
-            << finding.paths;
+            << scientific(finding.weights_error) << "  " << verdict(finding, bound) << "  " << finding.paths;
   if (threads > 1) {
     std::cout << (finding.same_bits ? "; same bits on 1 and " : "; DIFFERENT BITS on 1 and ") << threads << " threads";
   }
@@ -178,6 +185,10 @@ void check_layer(const Words& words) {
   const Data data = data_of(words, problem, notices);
   print_notes(notices);
   const Truth known = truth_of(problem, data);
+  if (!proves(known.bound)) {
+    print_note("attention weights are 0 to 1, the bound of their errors is " +
+               scientific(known.bound.attention_weights) + ": scores too large for float32 to prove anything");
+  }
   print_bound(problem, problem.shape, known.bound, known.result);
 
   const std::vector<Target> targets =
@@ -228,6 +239,7 @@ Command add_check(CLI::App& app) {
       "projected values and of the last product. Results must have the same bits on 1 and on --threads threads.\n"
       "Vectors of equal elements, and equal keys with equal values, may come to twelve times that: their roundings "
       "agree.\n"
+      "NO PROOF: scores are so large that this bound is 1 or more, which all weights are within; exit code 0.\n"
       "\n"
       "Example:\n"
       "  attend check --layer additive --shape 8,20,30,64,48,32");

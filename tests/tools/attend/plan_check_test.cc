@@ -227,7 +227,7 @@ TEST_CASE("attend check: out of contract is exit code 1, and nothing is written"
   CHECK(dir.names() == std::vector<std::string>{"k.npy", "q.npy", "v.npy"});
 }
 
-TEST_CASE("attend check: terms that cancel are within contract, which counts their sizes") {
+TEST_CASE("attend check: terms that cancel are within contract, which counts their sizes, until it proves nothing") {
   // Products of 10^7: f32 cannot hold what is left of them, whoever adds them up.
   const TempDir dir;
   const std::string q = save(dir, "q.npy", Tensor{{1, 1, 3}, {3000.1f, -3000.7f, 1.3f}});
@@ -237,6 +237,15 @@ TEST_CASE("attend check: terms that cancel are within contract, which counts the
   INFO(finished.out, finished.err);
   CHECK(finished.exit_code == 0);
   CHECK(contains(finished.out, "(4 + S 1.15488e+07)"));
+  CHECK(contains(finished.out, "bound of attention_weights: 2.3e+00"));
+  CHECK_FALSE(contains(finished.out, "  OK  "));
+  CHECK(contains(finished.out, "  NO PROOF  "));
+  CHECK(finished.err.starts_with("attend: note: attention weights are 0 to 1, the bound of their errors is 2.3e+00"));
+  const Finished smaller = run_attend({"check", "--layer", "dot", "--scale", "0.2", "--queries", q, "--keys", k});
+  INFO(smaller.out);
+  CHECK(contains(smaller.out, "bound of attention_weights: 8.0e-01"));
+  CHECK(contains(smaller.out, "  OK  "));
+  CHECK(smaller.err == "");
 }
 
 TEST_CASE("attend check: garbage behind the valid lengths changes nothing") {
