@@ -5,8 +5,10 @@
 #include <charconv>
 #include <cstdio>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/cpus.h"
 #include "engine/base/message.h"
@@ -142,6 +144,7 @@ Profile::Profile() : library_(ATTEND_VERSION), cpu_(one_line(cpu_name())) {}
 
 Profile Profile::parse(std::string_view text) {
   Profile profile;
+  std::map<std::string, ProfileEntry> entries;  // in any order, as versions of a file merged by hand may be
   bool has_header = false;
   std::size_t number = 0;
   for (std::string_view rest = text; !rest.empty();) {
@@ -163,10 +166,12 @@ Profile Profile::parse(std::string_view text) {
     }
     ProfileEntry entry;
     if (const std::string fault = parse_entry(line, entry); !fault.empty()) fail_at(number, fault);
-    if (profile.find(entry.problem) != nullptr) fail_at(number, "expected one entry per problem, this is the second");
-    profile.add(entry);
+    std::string problem = entry.problem;
+    const bool is_first = entries.try_emplace(std::move(problem), std::move(entry)).second;
+    if (!is_first) fail_at(number, "expected one entry per problem, this is the second");
   }
   if (!has_header) fail_at(number + 1, no_header(""));
+  for (auto& [problem, parsed] : entries) profile.entries_.push_back(std::move(parsed));
   return profile;
 }
 
@@ -195,9 +200,13 @@ void Profile::merge(const Profile& other) {
     *this = other;
     return;
   }
+  // Of two for one problem it takes that of the first range.
+  std::vector<ProfileEntry> merged;
+  std::set_union(other.entries_.begin(), other.entries_.end(), entries_.begin(), entries_.end(),
+                 std::back_inserter(merged),
+                 [](const ProfileEntry& a, const ProfileEntry& b) { return a.problem < b.problem; });
   library_ = other.library_;
-  const std::vector<ProfileEntry> added = other.entries_;  // other may be this one
-  for (const ProfileEntry& entry : added) add(entry);
+  entries_ = std::move(merged);
 }
 
 const ProfileEntry* Profile::find(std::string_view problem) const noexcept {

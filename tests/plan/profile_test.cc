@@ -151,6 +151,25 @@ TEST_CASE("profile: what is wrong is said with its line") {
                       {"profile entry: expected layer=a word in the problem, found \"dot\""}) == "");
 }
 
+TEST_CASE("profile: many entries are the same in any order, and merged in theirs") {
+  const std::string problem = problem_of(DotAttention(), kShape);
+  const std::size_t size = problem.find(" M=");
+  const auto text_of = [&](int first, int count, int step) {
+    std::string text = "attend profile 2, library 0.1.0, cpu X\n";
+    for (int i = 0; i < count; ++i) {
+      text += problem.substr(0, size) + std::to_string(first + step * i) + problem.substr(size) +
+              ": path=dot/fused tile_queries=0 tile_keys=0 us=1\n";
+    }
+    return text;
+  };
+  constexpr int kMany = 2000;
+  const auto same = [](const Profile& a, const Profile& b) { return a.text() == b.text(); };  // too long to be shown
+  CHECK(same(Profile::parse(text_of(10000 + kMany - 1, kMany, -1)), Profile::parse(text_of(10000, kMany, 1))));
+  Profile both = Profile::parse(text_of(10000, kMany, 2));  // each entry goes between two of the other
+  both.merge(Profile::parse(text_of(10001, kMany, 2)));
+  CHECK(same(both, Profile::parse(text_of(10000, 2 * kMany, 1))));
+}
+
 TEST_CASE("profile: merging replaces the same problems, and never mixes CPUs") {
   const DotAttention dot;
   const std::string a = problem_of(dot, kShape), b = problem_of(dot, kShape, {.attention_weights = true});
