@@ -115,6 +115,14 @@ void check_not_same(const FileWord& one, const FileWord& other) {
   wrong_usage(one.first + " and " + other.first + " are the same file, '" + one.second + "'");
 }
 
+// What is written must be what the same name reads.
+void check_is_file(const std::string& word, const std::string& path, const std::string& ending) {
+  const io::Spec spec = io::parse_spec(path);
+  if (ending != ".npy" || !spec.name) return;
+  wrong_usage(word + ": '" + path + "', expected a file name, but this names tensor '" + *spec.name + "' of '" +
+              spec.path + "'");
+}
+
 void check_output_words(const CLI::App& app, const OutputWords& words) {
   if (!words.output.empty()) check_ending("--output", words.output, {".npy"});
   if (!words.attention_weights.empty()) check_ending("--attention-weights", words.attention_weights, {".npy"});
@@ -140,7 +148,7 @@ void check_ending(const std::string& word, const std::string& path, const std::v
   }
   std::string expected;
   for (const std::string& ending : endings) {
-    if (path.ends_with(ending) && path.size() > ending.size()) return;
+    if (path.ends_with(ending) && path.size() > ending.size()) return check_is_file(word, path, ending);
     expected += (expected.empty() ? "" : " or ") + ending;
   }
   wrong_usage(word + ": '" + path + "', expected a file name that ends with " + expected);

@@ -192,6 +192,13 @@ TEST_CASE("attend: outputs must be two .npy files") {
     CHECK(is_wrong_usage(run_attend({"run", "--queries", q, "--output", dir.path(name)}), "--output"));
   }
   CHECK(is_wrong_usage(run_attend(run_words(dir, {"--attention-weights", dir.path("w.txt")})), "--attention-weights"));
+  // A file of such a name could not be read again.
+  const std::string spec = dir.path("x.npz:y.npy"),
+                    expected = "'" + spec + "', expected a file name, but this names tensor 'y.npy' of '";
+  CHECK(is_wrong_usage(run_attend({"run", "--queries", q, "--output", spec}), "--output: " + expected));
+  CHECK(is_wrong_usage(run_attend({"softmax", "--input", q, "--output", spec}), "--output: " + expected));
+  CHECK(is_wrong_usage(run_attend(run_words(dir, {"--attention-weights", spec})), "--attention-weights: " + expected));
+  CHECK(dir.names() == std::vector<std::string>{"q.npy"});
   CHECK(is_wrong_usage(run_attend(run_words(dir, {"--attention-weights", dir.path() + "/./o.npy"})), "same file"));
 }
 
