@@ -94,6 +94,9 @@ TEST_CASE("npz: names") {
         "a.npz: no tensor 'x'; there are: 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' and 2 more");
   CHECK(error_of_npz(zip_file({stored_part("x.npy", six_npy()), stored_part("x.npy", six_npy())})) ==
         "a.npz: zip directory has two members named 'x.npy'");
+  // The file ends at the first ending of one.
+  check_six(zip_file({stored_part("x.safetensors:y.npy", six_npy())}), "x.safetensors:y");
+  check_six(zip_file({stored_part("b.npz:y.npy", six_npy())}), "b.npz:y");
   const TempDir dir;
   const std::string path = dir.write("a.npz", numpy_npz());
   CHECK(error_in(dir, [&] { io::load_tensor(path); }) ==
@@ -158,6 +161,10 @@ TEST_CASE("npz: a directory that lies about itself") {
   std::string disagreeing = zip_end64(1, directory.size(), body.size());
   disagreeing[disagreeing.size() - 10] = 7;
   CHECK(error(disagreeing) == "a.npz: zip64 end record and zip end record disagree");
+  for (const std::uint64_t lie : {std::uint64_t{0}, std::uint64_t{2}, std::uint64_t{1} << 63U}) {
+    CHECK(error(zip_end64(lie, directory.size(), body.size())) ==
+          "a.npz: zip directory has 1 entries, expected " + std::to_string(lie));
+  }
 }
 
 TEST_CASE("npz: local header and directory disagree") {
