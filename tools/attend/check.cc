@@ -15,6 +15,7 @@
 #include "tools/attend/bound.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/memory.h"
 #include "tools/attend/options.h"
 #include "tools/attend/outputs.h"
 #include "tools/attend/problem.h"
@@ -81,7 +82,7 @@ Results run_once(const Problem& problem, const PlanOptions& options, const Data&
   const Plan plan = problem.layer.attention.plan(problem.shape, options);
   path = plan.path();
   Results results = allocate_results(problem, plan, options.attention_weights);
-  Workspace workspace(plan);
+  Workspace workspace = make_workspace(plan);
   const std::unique_ptr<Executor> executor = make_executor(options.threads);
   plan.run(data.inputs(), results.outputs(), workspace, *executor);
   return results;
@@ -171,10 +172,12 @@ Truth truth_of(const Problem& problem, const Data& data) {
   std::string path;
   run_once(problem, problem.options, data, path);
   const Progress progress("reference in double");
-  Truth known;
-  known.result = truth(problem.layer, data.inputs(), problem.mask());
-  known.bound = bound_of(problem.layer, data.inputs(), problem.mask(), known.result);
-  return known;
+  return with_memory_for("the reference in double", [&] {
+    Truth known;
+    known.result = truth(problem.layer, data.inputs(), problem.mask());
+    known.bound = bound_of(problem.layer, data.inputs(), problem.mask(), known.result);
+    return known;
+  });
 }
 
 void check_layer(const Words& words) {

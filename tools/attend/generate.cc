@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attend/error.h"
+#include "tools/attend/memory.h"
 
 namespace attend::tools {
 namespace {
@@ -17,8 +18,15 @@ constexpr double kBiasDeviation = 0.2;  // enough to be noticed when forgotten
 void invent_map(Generator& generator, const std::string& stem, std::int64_t out, std::int64_t in,
                 Parameters& parameters) {
   const double deviation = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(in, 1)));
-  parameters.insert(stem + ".weight", generator.normal({out, in}, deviation));
-  parameters.insert(stem + ".bias", generator.normal({out}, kBiasDeviation));
+  parameters.insert(stem + ".weight", generator.normal(stem + ".weight", {out, in}, deviation));
+  parameters.insert(stem + ".bias", generator.normal(stem + ".bias", {out}, kBiasDeviation));
+}
+
+template <class T>
+BasicTensor<T> make_tensor(const std::string& name, std::vector<std::int64_t> sizes) {
+  const std::size_t count = num_elements(sizes);
+  const std::string what = name + " " + to_string(sizes) + ": " + std::to_string(count * sizeof(T)) + " bytes";
+  return {std::move(sizes), with_memory_for(what, [&] { return std::vector<T>(count); })};
 }
 
 }  // namespace
@@ -39,14 +47,14 @@ double Generator::normal() {
   return radius * std::cos(6.283185307179586 * unit());
 }
 
-Tensor Generator::normal(std::vector<std::int64_t> sizes, double deviation) {
-  Tensor tensor = zeros(std::move(sizes));
+Tensor Generator::normal(const std::string& name, std::vector<std::int64_t> sizes, double deviation) {
+  Tensor tensor = zeros(name, std::move(sizes));
   for (float& x : tensor.data) x = static_cast<float>(deviation * normal());
   return tensor;
 }
 
-LengthsTensor Generator::lengths(std::int64_t count, std::int64_t largest) {
-  LengthsTensor tensor{{count}, std::vector<std::int32_t>(num_elements({count}))};
+LengthsTensor Generator::lengths(const std::string& name, std::int64_t count, std::int64_t largest) {
+  LengthsTensor tensor = make_tensor<std::int32_t>(name, {count});
   for (std::int32_t& length : tensor.data) {
     length = static_cast<std::int32_t>(bits() % (static_cast<std::uint64_t>(largest) + 1));
   }
@@ -59,7 +67,7 @@ Parameters invent_additive(const InventedSizes& sizes) {
   Parameters parameters("made-up parameters");
   invent_map(generator, "W_q", sizes.num_hiddens, sizes.query_size, parameters);
   invent_map(generator, "W_k", sizes.num_hiddens, sizes.key_size, parameters);
-  parameters.insert("w_v.weight", generator.normal({1, sizes.num_hiddens}, 0.5));
+  parameters.insert("w_v.weight", generator.normal("w_v.weight", {1, sizes.num_hiddens}, 0.5));
   return parameters;
 }
 
@@ -67,8 +75,8 @@ Parameters invent_bilinear(const InventedSizes& sizes) {
   Generator generator(kParameterSeed);
   Parameters parameters("made-up parameters");
   const double product = static_cast<double>(sizes.query_size) * static_cast<double>(sizes.key_size);
-  parameters.insert("W.weight",
-                    generator.normal({sizes.query_size, sizes.key_size}, 1 / std::sqrt(std::max(product, 1.0))));
+  parameters.insert("W.weight", generator.normal("W.weight", {sizes.query_size, sizes.key_size},
+                                                 1 / std::sqrt(std::max(product, 1.0))));
   return parameters;
 }
 
@@ -81,7 +89,8 @@ Parameters invent_multi_head(const InventedSizes& sizes) {
   invent_map(generator, "W_v", kv_hiddens, sizes.value_size, parameters);
   invent_map(generator, "W_o", sizes.value_size, sizes.num_hiddens, parameters);
   if (sizes.additive_scoring) {
-    parameters.insert("w_v.weight", generator.normal({sizes.num_heads, sizes.num_hiddens / sizes.num_heads}, 0.5));
+    parameters.insert("w_v.weight",
+                      generator.normal("w_v.weight", {sizes.num_heads, sizes.num_hiddens / sizes.num_heads}, 0.5));
   }
   return parameters;
 }
@@ -99,9 +108,8 @@ std::size_t num_elements(const std::vector<std::int64_t>& sizes) {
   return static_cast<std::size_t>(count);
 }
 
-Tensor zeros(std::vector<std::int64_t> sizes) {
-  const std::size_t count = num_elements(sizes);
-  return {std::move(sizes), std::vector<float>(count)};
+Tensor zeros(const std::string& name, std::vector<std::int64_t> sizes) {
+  return make_tensor<float>(name, std::move(sizes));
 }
 
 }  // namespace attend::tools

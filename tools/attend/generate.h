@@ -15,10 +15,10 @@ class Generator {
  public:
   explicit Generator(std::uint64_t seed) : state_(seed) {}
 
-  // Normally distributed, mean 0.
-  Tensor normal(std::vector<std::int64_t> sizes, double deviation = 1);
+  // Normally distributed, mean 0. name: for errors, as in zeros().
+  Tensor normal(const std::string& name, std::vector<std::int64_t> sizes, double deviation = 1);
   // 0 <= length <= largest; the first is the largest.
-  LengthsTensor lengths(std::int64_t count, std::int64_t largest);
+  LengthsTensor lengths(const std::string& name, std::int64_t count, std::int64_t largest);
 
  private:
   std::uint64_t bits();
@@ -44,7 +44,8 @@ Parameters invent_multi_head(const InventedSizes& sizes);  // maps values and ou
 
 // The product of sizes. Throws Error when it is more than memory can address.
 std::size_t num_elements(const std::vector<std::int64_t>& sizes);
-Tensor zeros(std::vector<std::int64_t> sizes);
+// Throws Error, which says name and sizes, where there is not enough memory.
+Tensor zeros(const std::string& name, std::vector<std::int64_t> sizes);
 
 }  // namespace attend::tools
 

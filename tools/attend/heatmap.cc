@@ -13,6 +13,7 @@
 #include "attend/io.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/memory.h"
 #include "tools/attend/numbers.h"
 #include "tools/attend/outputs.h"
 #include "tools/attend/progress.h"
@@ -115,9 +116,12 @@ void draw(const HeatmapWords& words) {
   check_index("--batch", words.batch, weights.batch, "batch entries");
   if (words.head) check_index("--head", *words.head, weights.heads, "heads");
   const Progress progress("drawing " + words.output);
-  const Heatmap heatmap = heatmap_of(words, weights);
+  const std::string picture = with_memory_for("the picture", [&] {
+    const Heatmap heatmap = heatmap_of(words, weights);
+    return words.output.ends_with(".svg") ? render_svg(heatmap) : render_png(heatmap);
+  });
   OutputFiles files;
-  files.add(words.output, words.output.ends_with(".svg") ? render_svg(heatmap) : render_png(heatmap));
+  files.add(words.output, picture);
   files.commit();
 }
 

@@ -5,6 +5,7 @@
 
 #include "attend/error.h"
 #include "tools/attend/generate.h"
+#include "tools/attend/memory.h"
 
 namespace attend::tools {
 namespace {
@@ -101,7 +102,8 @@ Layer make_layer(const LayerWords& words, const Shape& sizes, io::Notices& notic
   if (words.kind == LayerKind::kMultiHead && !words.num_heads) {
     notices.push_back("--num-heads is not given: 1 head");
   }
-  const Attention attention = build(words, *parameters, sizes);
+  const Attention attention = with_memory_for("the packed weights of " + parameters->source(),
+                                              [&] { return build(words, *parameters, sizes); });
   return {.attention = attention,
           .kind = kind_of(attention.name()),
           .parameters = std::move(parameters),

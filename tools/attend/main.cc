@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   try {
     return attend::tools::main_of(argc, argv);
   } catch (const std::bad_alloc&) {
-    return attend::tools::report_error("out of memory");
+    return attend::tools::report_error("not enough memory");
   } catch (const std::exception& e) {
     return attend::tools::report_error(e.what());
   }

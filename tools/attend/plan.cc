@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -39,7 +40,8 @@ void explain_plan(const Words& words, const TuneWords& tune_words) {
   if (tune_words.tune) return tune_plan(problem, tune_words, notices);
   const Plan plan = make_plan(problem, tune_words);
   print_notes(notices);
-  std::cout << plan.explain() << timing_text(plan, tune_words);
+  const std::string timing = timing_text(plan, tune_words);  // before anything is printed: it may fail
+  std::cout << plan.explain() << timing;
 }
 
 }  // namespace

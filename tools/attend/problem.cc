@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tools/attend/generate.h"
+#include "tools/attend/memory.h"
 
 namespace attend::tools {
 namespace {
@@ -176,16 +177,16 @@ Data load_data(const InputWords& words, io::Notices& notices) {
 
 Data invent_data(const Problem& problem, const Shape& shape) {
   Generator generator(kDataSeed);
-  const auto rows = [&](std::int64_t heads, std::int64_t count, std::int64_t size) {
-    return problem.head_axis ? generator.normal({shape.batch, heads, count, size})
-                             : generator.normal({shape.batch, count, size});
+  const auto rows = [&](const char* name, std::int64_t heads, std::int64_t count, std::int64_t size) {
+    return problem.head_axis ? generator.normal(name, {shape.batch, heads, count, size})
+                             : generator.normal(name, {shape.batch, count, size});
   };
   const std::int64_t kv_heads = shape.num_kv_heads != 0 ? shape.num_kv_heads : shape.num_heads;
   Data data;
-  data.queries = rows(shape.num_heads, shape.num_queries, shape.query_size);
-  data.keys = rows(kv_heads, shape.num_keys, shape.key_size);
-  data.values = rows(kv_heads, shape.num_keys, shape.value_size);
-  data.valid_lens = generator.lengths(shape.batch, shape.num_keys);
+  data.queries = rows("queries", shape.num_heads, shape.num_queries, shape.query_size);
+  data.keys = rows("keys", kv_heads, shape.num_keys, shape.key_size);
+  data.values = rows("values", kv_heads, shape.num_keys, shape.value_size);
+  data.valid_lens = generator.lengths("valid_lens", shape.batch, shape.num_keys);
   return data;
 }
 
@@ -205,11 +206,17 @@ Results allocate_results(const Problem& problem, const Plan& plan, bool attentio
   // Views with an axis of one head are (B, 1, M, N), which weight_heads() cannot know.
   const std::int64_t view_heads = problem.head_axis ? shape.num_heads : 0;
   Results results;
-  results.output = zeros(sizes(view_heads, plan.output_size()));
+  results.output = zeros("output", sizes(view_heads, plan.output_size()));
   if (attention_weights) {
-    results.attention_weights = zeros(sizes(problem.head_axis ? view_heads : plan.weight_heads(), shape.num_keys));
+    const std::int64_t heads = problem.head_axis ? view_heads : plan.weight_heads();
+    results.attention_weights = zeros("attention_weights", sizes(heads, shape.num_keys));
   }
   return results;
+}
+
+Workspace make_workspace(const Plan& plan) {
+  return with_memory_for("the workspace: " + std::to_string(plan.workspace_bytes()) + " bytes",
+                         [&] { return Workspace(plan); });
 }
 
 std::unique_ptr<Executor> make_executor(int threads) {

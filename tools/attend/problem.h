@@ -59,6 +59,9 @@ struct Results {
 // Zeros in the shapes that the plan writes, for the whole of its shape.
 Results allocate_results(const Problem& problem, const Plan& plan, bool attention_weights);
 
+// Error where there is not enough memory, as in allocate_results.
+Workspace make_workspace(const Plan& plan);
+
 // The calling thread alone for one thread, else a pool.
 std::unique_ptr<Executor> make_executor(int threads);
 

@@ -71,7 +71,7 @@ void run_layer(const Words& words, const TuneWords& tune_words) {
   const Data data = read_data(words.inputs, notices);
   print_notes(notices);
   Results results = allocate_results(problem, plan, words.outputs.wants_weights);
-  Workspace workspace(plan);
+  Workspace workspace = make_workspace(plan);
   const double seconds = timed_run(plan, problem.options.threads, data, workspace, results);
   OutputFiles files;
   stage(words.outputs, results, files);

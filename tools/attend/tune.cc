@@ -11,6 +11,7 @@
 #include "attend/error.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/memory.h"
 #include "tools/attend/outputs.h"
 #include "tools/attend/progress.h"
 #include "tools/io/file.h"
@@ -135,7 +136,8 @@ Tuning tune(const Problem& problem, const TuneWords& words) {
   check_writable(words.profile);
   Tuned tuned = [&] {
     const Progress progress("tuning");
-    return Planner::tune(problem.layer.attention, problem.shape, problem.options);
+    return with_memory_for("made-up data to tune with",
+                           [&] { return Planner::tune(problem.layer.attention, problem.shape, problem.options); });
   }();
   // Read now: another process may have added an entry meanwhile.
   Profile profile = save ? profile_so_far(words.profile) : Profile();
@@ -159,7 +161,8 @@ std::string timing_text(const Plan& plan, const TuneWords& words) {
   std::string text = estimate_text(cost, machine);
   if (words.measure) {
     const Progress progress("measuring");
-    const double seconds = Planner::measure(plan, {.seconds = 0.3});
+    const double seconds =
+        with_memory_for("made-up data to measure with", [&] { return Planner::measure(plan, {.seconds = 0.3}); });
     char percent[32];
     std::snprintf(percent, sizeof percent, "%.0f", 100 * cost.seconds / seconds);
     text += line("measured", duration_text(seconds) + " on made-up data; the estimate is " + percent + " % of it");

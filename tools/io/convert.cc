@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <exception>
 #include <limits>
 
 #include "tools/io/little_endian.h"
@@ -43,7 +44,13 @@ template <class T>
 BasicTensor<T> make_tensor(const StoredTensor& stored) {
   BasicTensor<T> tensor;
   tensor.sizes = checked_sizes(stored);
-  tensor.data.resize(static_cast<std::size_t>(stored.data->remaining() * 8 / bits_per_element(stored.type)));
+  const std::uint64_t count = stored.data->remaining() * 8 / bits_per_element(stored.type);
+  try {
+    tensor.data.resize(static_cast<std::size_t>(count));
+  } catch (const std::exception&) {  // or no vector can be as large
+    fail(stored.label, "not enough memory for " + attend::to_string(std::span<const std::int64_t>(tensor.sizes)) +
+                           ": " + std::to_string(count * sizeof(T)) + " bytes");
+  }
   return tensor;
 }
 

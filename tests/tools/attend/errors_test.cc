@@ -92,6 +92,33 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
                                                 "m.npy", "n.npy", "o.npy", "q.npy", "r.npy"});
 }
 
+// Sanitizers and emulators want more than the limit for themselves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(ATTEND_EMULATOR)
+TEST_CASE("attend: where memory is short the error says what it was for") {
+  const TempDir dir;
+  const std::vector<std::string> limited = {"/bin/sh", "-c", "ulimit -v 8000000 && exec \"$0\" \"$@\""};
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& what) {
+    const Finished finished = run_attend(words, -1, limited);
+    INFO(finished.err);
+    CHECK(is_error(finished, "not enough memory for " + what));
+  };
+  refused({"check", "--layer", "dot", "--shape", "1,1,100000000"}, "keys (1, 100000000, 64): 25600000000 bytes");
+  refused({"plan", "--layer", "dot", "--shape", "1,1,100000000", "--measure"}, "made-up data to measure with");
+  refused({"plan", "--layer", "bilinear", "--shape", "1,1,1,80000,80000"},
+          "W.weight (80000, 80000): 25600000000 bytes");
+  const std::string q = save(dir, "q.npy", counting({1, 100000, 1}));
+  std::vector<std::string> run = {"run", "--layer", "dot", "--queries", q, "--output", dir.path("o.npy")};
+  const std::string large = dir.write("v.npy", npy_file(npy_dict("<f4", "(1, 100000, 100000)"), ""));
+  std::filesystem::resize_file(large, std::filesystem::file_size(large) + 40000000000);  // a hole
+  run.insert(run.end(), {"--values", large});
+  CHECK(is_error(run_attend(run, -1, limited), "v.npy: not enough memory for (1, 100000, 100000): 40000000000 bytes"));
+  run.resize(run.size() - 2);
+  run.insert(run.end(), {"--attention-weights", dir.path("w.npy")});
+  refused(run, "attention_weights (1, 100000, 100000): 40000000000 bytes");
+  CHECK(dir.names() == std::vector<std::string>{"q.npy", "v.npy"});
+}
+#endif
+
 TEST_CASE("attend: what cannot be printed is an error, and no output file has changed") {
   const TempDir dir;
   const std::string q = save(dir, "q.npy", counting({2, 3, 4})), a = data_path("bench_compare/before.json");
