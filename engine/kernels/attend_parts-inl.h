@@ -218,10 +218,10 @@ class AttendSteps {
 
   // Steps of products that a unit takes.
   HWY_INLINE size_t NumScoreSteps(const Unit& unit) const {
-    return hwy::DivCeil(unit.num_keys, 2 * kPartsColumns) * TileSteps(args_.score.size);
+    return hwy::DivCeil(unit.num_keys, kPartsColumnsPerStep) * TileSteps(args_.score.size);
   }
   HWY_INLINE size_t NumPoolSteps(const Unit& unit) const {
-    return hwy::DivCeil(args_.pool.size, 2 * kPartsColumns) * TileSteps(unit.num_keys);
+    return hwy::DivCeil(args_.pool.size, kPartsColumnsPerStep) * TileSteps(unit.num_keys);
   }
 
   HWY_INLINE void WorkOn(const Unit& last, const Unit& unit, const Unit& next) {

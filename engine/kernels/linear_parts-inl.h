@@ -39,9 +39,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Rows and columns of a step: two tiles by two.
-static constexpr size_t kPartsStep = 32;
-
 // A slice of the terms of all sums, in tiles.
 struct PartsSlice {
   size_t first, steps;
@@ -60,7 +57,7 @@ struct TileResults {
   HWY_INLINE void Store(D d, size_t count) {
     using V = hn::Vec<D>;
     const size_t lanes = hn::Lanes(d), last = std::min(end, row + count);
-    for (; row < last; ++row, sums += kPartsStep) {
+    for (; row < last; ++row, sums += kPartsColumnsPerStep) {
       float* HWY_RESTRICT to = args->results[row] + column;
       for (size_t i = 0; i < columns; i += lanes) {
         V y = hn::Load(d, sums + i);
@@ -76,7 +73,7 @@ struct TileResults {
   template <class D>
   HWY_INLINE void Load(D d, float* HWY_RESTRICT to) const {
     const size_t lanes = hn::Lanes(d);
-    for (size_t r = row; r < end; ++r, to += kPartsStep) {
+    for (size_t r = row; r < end; ++r, to += kPartsColumnsPerStep) {
       const float* HWY_RESTRICT from = args->results[r] + column;
       for (size_t i = 0; i < columns; i += lanes) {
         const size_t rest = columns - i;
@@ -114,8 +111,8 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
   const size_t b_block = TileSteps(args.in) * kNumParts * kPartsTile;
   weights += slice.first * kNumParts * kPartsTile;
   // What is done beside four products of tiles.
-  const size_t groups = slice.steps * kGroupsPerStep, stored = hwy::DivCeil(kPartsStep, groups);
-  constexpr size_t kTaken = (kPartsStep + kGroupsPerStep - 1) / kGroupsPerStep;
+  const size_t groups = slice.steps * kGroupsPerStep, stored = hwy::DivCeil(kPartsRowsPerStep, groups);
+  constexpr size_t kTaken = (kPartsRowsPerStep + kGroupsPerStep - 1) / kGroupsPerStep;
   const auto take_parts = [&](size_t first, size_t end, size_t step) ATTEND_INLINE_ATTR {
     const size_t term = (slice.first + step) * kPartsTerms, terms = std::min(args.in - term, kPartsTerms);
     for (size_t r = first; r < std::min(args.num_rows, end); ++r) {
@@ -123,19 +120,19 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
                                 parts + r / kPartsRows * a_block + step * kNumParts * kPartsTile);
     }
   };
-  HWY_ALIGN float sums[2][kPartsStep * kPartsStep];
+  HWY_ALIGN float sums[2][kPartsRowsPerStep * kPartsColumnsPerStep];
   TileResults done{};
   size_t turn = 0;
-  for (size_t step = 0; step < slice.steps; ++step) take_parts(0, kPartsStep, step);
-  const size_t lines_of_step = kPartsStep / kPartsColumns * a_block / kPartsLine;
-  const size_t lines_of_group = hwy::DivCeil(lines_of_step, groups * hwy::DivCeil(args.num_rows, kPartsStep));
-  for (size_t column = 0; column < args.out; column += kPartsStep) {
-    const size_t columns = std::min(kPartsStep, args.out - column);
+  for (size_t step = 0; step < slice.steps; ++step) take_parts(0, kPartsRowsPerStep, step);
+  const size_t lines_of_step = kPartsColumnsPerStep / kPartsColumns * a_block / kPartsLine;
+  const size_t lines_of_group = hwy::DivCeil(lines_of_step, groups * hwy::DivCeil(args.num_rows, kPartsRowsPerStep));
+  for (size_t column = 0; column < args.out; column += kPartsColumnsPerStep) {
+    const size_t columns = std::min(kPartsColumnsPerStep, args.out - column);
     const TileNumbers* b = weights + column / kPartsColumns * b_block;
-    NextWeights ahead(b + kPartsStep / kPartsColumns * b_block, a_block, b_block);
+    NextWeights ahead(b + kPartsColumnsPerStep / kPartsColumns * b_block, a_block, b_block);
     const size_t prefetched = args.num_rows < kMinRowsToPrefetch || column + columns == args.out ? 0 : lines_of_group;
-    for (size_t row = 0; row < args.num_rows; row += kPartsStep, turn ^= 1) {
-      const size_t rows = std::min(kPartsStep, args.num_rows - row);
+    for (size_t row = 0; row < args.num_rows; row += kPartsRowsPerStep, turn ^= 1) {
+      const size_t rows = std::min(kPartsRowsPerStep, args.num_rows - row);
       const TileResults results{.args = &args,
                                 .bias = slice.is_last && args.bias != nullptr ? args.bias + column : nullptr,
                                 .column = column,
@@ -146,13 +143,13 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
       if (!slice.is_first) results.Load(d, sums[turn]);
       const TileNumbers* a = parts + row / kPartsRows * a_block;
       size_t step = 0, group = 0;
-      MultiplyTiles(tiles, rows, columns, a, a_block, b, b_block, slice.steps, !slice.is_first, sums[turn], kPartsStep,
-                    [&]() ATTEND_INLINE_ATTR {
+      MultiplyTiles(tiles, rows, columns, a, a_block, b, b_block, slice.steps, !slice.is_first, sums[turn],
+                    kPartsColumnsPerStep, [&]() ATTEND_INLINE_ATTR {
                       done.Store(d, stored);
                       ahead.fetch(prefetched);
                       if (HWY_UNLIKELY(column == 0)) {
-                        const size_t next = row + kPartsStep + group * kTaken;
-                        take_parts(next, std::min(next + kTaken, row + 2 * kPartsStep), step);
+                        const size_t next = row + kPartsRowsPerStep + group * kTaken;
+                        take_parts(next, std::min(next + kTaken, row + 2 * kPartsRowsPerStep), step);
                       }
                       if (++group < kGroupsPerStep) return;
                       group = 0;
@@ -161,7 +158,7 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
       done = results;
     }
   }
-  done.Store(d, kPartsStep);
+  done.Store(d, kPartsRowsPerStep);
 }
 
 // Rows in blocks: those that go by parts, then the others.
@@ -176,8 +173,9 @@ void LinearParts(D d, const LinearPartsArgs& args) {
   T::Configure();
   for (size_t block = 0, first = 0; block < blocks; ++block) {
     // Shared out evenly, but by whole steps.
-    const size_t left = (all.num_rows - first + kPartsStep - 1) / kPartsStep;
-    const size_t end = std::min(all.num_rows, first + (left + blocks - block - 1) / (blocks - block) * kPartsStep);
+    const size_t left = (all.num_rows - first + kPartsRowsPerStep - 1) / kPartsRowsPerStep;
+    const size_t end =
+        std::min(all.num_rows, first + (left + blocks - block - 1) / (blocks - block) * kPartsRowsPerStep);
     LinearRowsArgs by_parts = all, plain = all;
     by_parts.rows = fit;
     by_parts.results = results;

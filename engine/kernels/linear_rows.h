@@ -65,18 +65,18 @@ inline constexpr float kMinLinearPart = 0x1p-40f, kMaxWeightWithParts = 0x1p40f;
 
 // Rows whose parts lie in scratch at a time, 768 KiB at most of 2 MiB of L2, and tiles of their terms: longer sums are
 // cut into slices and wait in the results, which costs no bits. 64 rows are 10 % slower, for weights come from L3 twice
-// as often, slices of 10 tiles 20 % (Intel with AMX, linear/r1024_i768_o768). Calls of fewer rows take less, by steps
-// of 32.
-inline constexpr std::size_t kMaxPartsRows = 128, kMaxPartsSteps = 32, kPartsRowStep = 32;
+// as often, slices of 10 tiles 20 % (Intel with AMX, linear/r1024_i768_o768). Calls of fewer rows take less, by whole
+// steps.
+inline constexpr std::size_t kMaxPartsRows = 128, kMaxPartsSteps = 32;
 inline constexpr std::size_t linear_parts_scratch(std::size_t in, std::size_t num_rows) {
-  const std::size_t rows = (num_rows + kPartsRowStep - 1) / kPartsRowStep * kPartsRowStep;
+  const std::size_t rows = (num_rows + kPartsRowsPerStep - 1) / kPartsRowsPerStep * kPartsRowsPerStep;
   return parts_size(rows < kMaxPartsRows ? rows : kMaxPartsRows,
                     in < kMaxPartsSteps * kPartsTerms ? in : kMaxPartsSteps * kPartsTerms);
 }
 // Rows of a call that take 192 KiB at most.
 inline constexpr std::size_t linear_parts_few_rows(std::size_t in) {
   constexpr std::size_t kTerms = kMaxPartsSteps * kPartsTerms;
-  return in <= kTerms / 4 ? 4 * kPartsRowStep : in <= kTerms / 2 ? 2 * kPartsRowStep : kPartsRowStep;
+  return kPartsRowsPerStep * (in <= kTerms / 4 ? 4 : in <= kTerms / 2 ? 2 : 1);
 }
 
 struct LinearRowsKernels {

@@ -42,6 +42,10 @@ inline constexpr float kMinWithParts = 0x1p-60f;
 // neighbours in a tile: whole vectors of floats become whole vectors of parts then.
 inline constexpr std::size_t kPartsRows = 16, kPartsColumns = 16, kPartsTerms = 32, kPartsTile = 512;
 
+// Rows and columns of C that are summed at a time, a step: two tiles by two, which of eight tiles leaves two for A and
+// two for B.
+inline constexpr std::size_t kPartsRowsPerStep = 2 * kPartsRows, kPartsColumnsPerStep = 2 * kPartsColumns;
+
 // Numbers (std::uint16_t) of the parts of `count` rows or columns of `terms` terms.
 inline constexpr std::size_t parts_size(std::size_t count, std::size_t terms) {
   return (count + kPartsRows - 1) / kPartsRows * ((terms + kPartsTerms - 1) / kPartsTerms) * kNumParts * kPartsTile;

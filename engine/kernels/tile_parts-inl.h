@@ -195,7 +195,7 @@ template <class T, class Meanwhile>
 HWY_INLINE void ScoreStep(T& tiles, const ScorePartsArgs& args, const Meanwhile& meanwhile) {
   const size_t block = PartsPerTileRow(args.size), steps = TileSteps(args.size);
   const size_t columns = std::min(args.num_columns, LongestOf(args.lens, args.num_rows, args.num_columns));
-  for (size_t n = 0; n < columns; n += 2 * kPartsColumns) {
+  for (size_t n = 0; n < columns; n += kPartsColumnsPerStep) {
     MultiplyTiles(tiles, args.num_rows, columns - n, args.queries, block, args.keys + key_parts_at(n, args.size), block,
                   steps, false, args.scores + n, args.scores_stride, meanwhile);
   }
@@ -244,7 +244,7 @@ static HWY_NOINLINE void PatchPool(const PoolPartsArgs& args) {
 template <class T, class Meanwhile>
 HWY_INLINE void PoolStep(T& tiles, const PoolPartsArgs& args, size_t values, const Meanwhile& meanwhile) {
   const size_t steps = TileSteps(values);
-  for (size_t n = 0; n < args.size; n += 2 * kPartsColumns) {
+  for (size_t n = 0; n < args.size; n += kPartsColumnsPerStep) {
     MultiplyTiles(tiles, args.num_rows, args.size - n, args.scratch, PartsPerTileRow(kPoolPartsKeys),
                   args.values + n / kPartsColumns * args.column_stride, args.column_stride, steps, args.accumulate,
                   args.c + n, args.c_stride, meanwhile);

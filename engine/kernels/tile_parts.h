@@ -22,9 +22,6 @@
 
 namespace attend::kernels {
 
-// Rows that go together: two tiles of A. Buffers have room for a whole multiple of them.
-inline constexpr std::size_t kPartsRowsPerStep = 2 * kPartsRows;
-
 struct QueryPartsArgs {
   const float* rows;      // of queries, scaled: row r at rows + r * stride
   std::ptrdiff_t stride;  // elements, any
