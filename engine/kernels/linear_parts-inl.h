@@ -141,20 +141,28 @@ HWY_INLINE void MultiplySlice(D d, T& tiles, const LinearRowsArgs& args, const P
                                 .end = row + rows,
                                 .sums = sums[turn]};
       if (!slice.is_first) results.Load(d, sums[turn]);
-      const TileNumbers* a = parts + row / kPartsRows * a_block;
+      const PartsProductArgs product{.num_rows = rows,
+                                     .num_columns = columns,
+                                     .a = parts + row / kPartsRows * a_block,
+                                     .a_block = a_block,
+                                     .b = b,
+                                     .b_block = b_block,
+                                     .num_steps = slice.steps,
+                                     .accumulate = !slice.is_first,
+                                     .c = sums[turn],
+                                     .c_stride = kPartsColumnsPerStep};
       size_t step = 0, group = 0;
-      MultiplyTiles(tiles, rows, columns, a, a_block, b, b_block, slice.steps, !slice.is_first, sums[turn],
-                    kPartsColumnsPerStep, [&]() ATTEND_INLINE_ATTR {
-                      done.Store(d, stored);
-                      ahead.fetch(prefetched);
-                      if (HWY_UNLIKELY(column == 0)) {
-                        const size_t next = row + kPartsRowsPerStep + group * kTaken;
-                        take_parts(next, std::min(next + kTaken, row + 2 * kPartsRowsPerStep), step);
-                      }
-                      if (++group < kGroupsPerStep) return;
-                      group = 0;
-                      ++step;
-                    });
+      MultiplyTiles(tiles, product, [&]() ATTEND_INLINE_ATTR {
+        done.Store(d, stored);
+        ahead.fetch(prefetched);
+        if (HWY_UNLIKELY(column == 0)) {
+          const size_t next = row + kPartsRowsPerStep + group * kTaken;
+          take_parts(next, std::min(next + kTaken, row + 2 * kPartsRowsPerStep), step);
+        }
+        if (++group < kGroupsPerStep) return;
+        group = 0;
+        ++step;
+      });
       done = results;
     }
   }

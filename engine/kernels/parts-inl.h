@@ -166,24 +166,23 @@ HWY_INLINE void ColumnsToParts(D d, const Column& column, std::ptrdiff_t stride,
   }
 }
 
-// C (+)= A B for kRowTiles x kColumnTiles tiles, 1 or 2 each, over `steps` tiles of terms. a and b: the first tiles'
-// parts; those of the next 16 rows and columns are a_block and b_block numbers further. Whole tiles of C are read and
-// written.
+// C (+)= A B for kRowTiles x kColumnTiles tiles, 1 or 2 each, whatever numbers of rows and columns args has.
 //
-// Two by two, a step is six groups of four products, of 16 cycles each, and 14 loads, of 8: in this order each group
-// but the first shares a side with the one before. `meanwhile` is called after each group, kGroupsPerStep times a step,
-// for work on vectors that finds room beside it: the tiles' unit is busy for 64 cycles with a dozen instructions.
-// Some 80 others at a time fit beside them (PowersInTurns in attend_parts-inl.h). bench: tile_parts/qk_m32_n128_d128.
+// Two by two, a step of 32 terms is six groups of four products, of 16 cycles each, and 14 loads, of 8: in this order
+// each group but the first shares a side with the one before. `meanwhile` is called after each group, kGroupsPerStep
+// times a step, for work on vectors that finds room beside it: the tiles' unit is busy for 64 cycles with a dozen
+// instructions. Some 80 others at a time fit beside them (PowersInTurns in attend_parts-inl.h).
+// bench: tile_parts/qk_m32_n128_d128.
 static constexpr size_t kGroupsPerStep = 6;
 
 template <size_t kRowTiles, size_t kColumnTiles, class T, class Meanwhile>
-HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, const TileNumbers* b, size_t b_block,
-                              size_t steps, bool accumulate, float* c, std::ptrdiff_t c_stride,
-                              const Meanwhile& meanwhile) {
+HWY_INLINE void MultiplyTiles(T& tiles, const PartsProductArgs& args, const Meanwhile& meanwhile) {
   constexpr bool kRows = kRowTiles > 1, kColumns = kColumnTiles > 1;
-  const std::ptrdiff_t c_bytes = c_stride * static_cast<std::ptrdiff_t>(sizeof(float));
-  float* const c2 = c + static_cast<std::ptrdiff_t>(kPartsRows) * c_stride;
-  if (accumulate) {
+  const TileNumbers *a = args.a, *b = args.b;
+  float* const c = args.c;
+  const std::ptrdiff_t c_bytes = args.c_stride * static_cast<std::ptrdiff_t>(sizeof(float));
+  float* const c2 = c + static_cast<std::ptrdiff_t>(kPartsRows) * args.c_stride;
+  if (args.accumulate) {
     tiles.template Load<0>(c, c_bytes);
     if constexpr (kColumns) tiles.template Load<1>(c + kPartsColumns, c_bytes);
     if constexpr (kRows) tiles.template Load<2>(c2, c_bytes);
@@ -197,11 +196,11 @@ HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, co
   constexpr std::ptrdiff_t kLineBytes = kPartsLine * sizeof(TileNumbers);
   const auto load_a = [&](size_t part) ATTEND_INLINE_ATTR {
     tiles.template Load<4>(a + part * kPartsTile, kLineBytes);
-    if constexpr (kRows) tiles.template Load<5>(a + a_block + part * kPartsTile, kLineBytes);
+    if constexpr (kRows) tiles.template Load<5>(a + args.a_block + part * kPartsTile, kLineBytes);
   };
   const auto load_b = [&](size_t part) ATTEND_INLINE_ATTR {
     tiles.template Load<6>(b + part * kPartsTile, kLineBytes);
-    if constexpr (kColumns) tiles.template Load<7>(b + b_block + part * kPartsTile, kLineBytes);
+    if constexpr (kColumns) tiles.template Load<7>(b + args.b_block + part * kPartsTile, kLineBytes);
   };
   const auto multiply = [&]() ATTEND_INLINE_ATTR {
     tiles.template MultiplyAdd<0, 4, 6>();
@@ -210,7 +209,7 @@ HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, co
     if constexpr (kRows && kColumns) tiles.template MultiplyAdd<3, 5, 7>();
     meanwhile();
   };
-  for (size_t s = 0; s < steps; ++s) {
+  for (size_t s = 0; s < args.num_steps; ++s) {
     load_a(2);
     load_b(0);
     multiply();
@@ -233,19 +232,17 @@ HWY_INLINE void MultiplyTiles(T& tiles, const TileNumbers* a, size_t a_block, co
   if constexpr (kRows && kColumns) tiles.template Store<3>(c2 + kPartsColumns, c_bytes);
 }
 
-// The same for as many tiles as hold these rows and columns; more than 32 count as 32.
+// The same for as many tiles as hold the rows and columns of args.
 template <class T, class Meanwhile>
-HWY_INLINE void MultiplyTiles(T& tiles, size_t rows, size_t columns, const TileNumbers* a, size_t a_block,
-                              const TileNumbers* b, size_t b_block, size_t steps, bool accumulate, float* c,
-                              std::ptrdiff_t c_stride, const Meanwhile& meanwhile) {
-  if (HWY_LIKELY(rows > kPartsRows && columns > kPartsColumns)) {
-    MultiplyTiles<2, 2>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
-  } else if (rows > kPartsRows) {
-    MultiplyTiles<2, 1>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
-  } else if (columns > kPartsColumns) {
-    MultiplyTiles<1, 2>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
+HWY_INLINE void MultiplyTiles(T& tiles, const PartsProductArgs& args, const Meanwhile& meanwhile) {
+  if (HWY_LIKELY(args.num_rows > kPartsRows && args.num_columns > kPartsColumns)) {
+    MultiplyTiles<2, 2>(tiles, args, meanwhile);
+  } else if (args.num_rows > kPartsRows) {
+    MultiplyTiles<2, 1>(tiles, args, meanwhile);
+  } else if (args.num_columns > kPartsColumns) {
+    MultiplyTiles<1, 2>(tiles, args, meanwhile);
   } else {
-    MultiplyTiles<1, 1>(tiles, a, a_block, b, b_block, steps, accumulate, c, c_stride, meanwhile);
+    MultiplyTiles<1, 1>(tiles, args, meanwhile);
   }
 }
 

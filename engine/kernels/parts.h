@@ -51,6 +51,19 @@ inline constexpr std::size_t parts_size(std::size_t count, std::size_t terms) {
   return (count + kPartsRows - 1) / kPartsRows * ((terms + kPartsTerms - 1) / kPartsTerms) * kNumParts * kPartsTile;
 }
 
+// C = A B or C += A B, all tiles of a step (MultiplyTiles in parts-inl.h). Whole tiles of C are read and written.
+struct PartsProductArgs {
+  std::size_t num_rows, num_columns;  // more than a step holds are taken as so many
+  const std::uint16_t* a;             // parts of the first tile of rows ...
+  std::size_t a_block;                // ... and how many numbers further those of the second are
+  const std::uint16_t* b;             // of columns likewise
+  std::size_t b_block;
+  std::size_t num_steps;  // tiles of terms, one after the other
+  bool accumulate;        // C += A B
+  float* c;               // row r at c + r * c_stride
+  std::ptrdiff_t c_stride;
+};
+
 }  // namespace attend::kernels
 
 #endif  // ATTEND_KERNELS_PARTS_H_

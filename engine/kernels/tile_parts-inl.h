@@ -193,11 +193,20 @@ static HWY_NOINLINE void PatchScores(const ScorePartsArgs& args) {
 // Rows of one step times columns. `meanwhile` is called kGroupsPerStep times for each 32 terms of 32 columns or less.
 template <class T, class Meanwhile>
 HWY_INLINE void ScoreStep(T& tiles, const ScorePartsArgs& args, const Meanwhile& meanwhile) {
-  const size_t block = PartsPerTileRow(args.size), steps = TileSteps(args.size);
+  const size_t block = PartsPerTileRow(args.size);
   const size_t columns = std::min(args.num_columns, LongestOf(args.lens, args.num_rows, args.num_columns));
   for (size_t n = 0; n < columns; n += kPartsColumnsPerStep) {
-    MultiplyTiles(tiles, args.num_rows, columns - n, args.queries, block, args.keys + key_parts_at(n, args.size), block,
-                  steps, false, args.scores + n, args.scores_stride, meanwhile);
+    const PartsProductArgs product{.num_rows = args.num_rows,
+                                   .num_columns = columns - n,
+                                   .a = args.queries,
+                                   .a_block = block,
+                                   .b = args.keys + key_parts_at(n, args.size),
+                                   .b_block = block,
+                                   .num_steps = TileSteps(args.size),
+                                   .accumulate = false,
+                                   .c = args.scores + n,
+                                   .c_stride = args.scores_stride};
+    MultiplyTiles(tiles, product, meanwhile);
   }
 }
 
@@ -243,11 +252,18 @@ static HWY_NOINLINE void PatchPool(const PoolPartsArgs& args) {
 // Powers whose parts are in scratch, of rows of one step and of at most kPoolPartsKeys keys, times these keys' values.
 template <class T, class Meanwhile>
 HWY_INLINE void PoolStep(T& tiles, const PoolPartsArgs& args, size_t values, const Meanwhile& meanwhile) {
-  const size_t steps = TileSteps(values);
   for (size_t n = 0; n < args.size; n += kPartsColumnsPerStep) {
-    MultiplyTiles(tiles, args.num_rows, args.size - n, args.scratch, PartsPerTileRow(kPoolPartsKeys),
-                  args.values + n / kPartsColumns * args.column_stride, args.column_stride, steps, args.accumulate,
-                  args.c + n, args.c_stride, meanwhile);
+    const PartsProductArgs product{.num_rows = args.num_rows,
+                                   .num_columns = args.size - n,
+                                   .a = args.scratch,
+                                   .a_block = PartsPerTileRow(kPoolPartsKeys),
+                                   .b = args.values + n / kPartsColumns * args.column_stride,
+                                   .b_block = args.column_stride,
+                                   .num_steps = TileSteps(values),
+                                   .accumulate = args.accumulate,
+                                   .c = args.c + n,
+                                   .c_stride = args.c_stride};
+    MultiplyTiles(tiles, product, meanwhile);
   }
 }
 

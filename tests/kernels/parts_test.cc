@@ -28,19 +28,13 @@
 #ifndef ATTEND_TESTS_KERNELS_PARTS_TEST_ONCE_
 #define ATTEND_TESTS_KERNELS_PARTS_TEST_ONCE_
 namespace attend::kernels {
-struct PartsProduct {
-  std::size_t rows, columns, steps;
-  const std::uint16_t *a, *b;
-  bool accumulate;
-  float* c;  // 32 x 32
-};
 struct PartsFunctions {
   void (*row)(const float* x, std::size_t terms, std::size_t r, bool rounded, std::uint16_t* tiles);
   void (*zero_row)(std::size_t terms, std::size_t r, std::uint16_t* tiles);
   void (*columns)(const float* from, std::size_t stride, std::size_t terms, const std::uint8_t* fit,
                   const std::int32_t* fit_columns, std::uint16_t* tiles);
-  void (*multiply)(const PartsProduct&);  // in tiles; nullptr: the target has none
-  void (*multiply_in_memory)(const PartsProduct&);
+  void (*multiply)(const PartsProductArgs&);  // in tiles; nullptr: the target has none
+  void (*multiply_in_memory)(const PartsProductArgs&);
   bool (*is_fit)(const float* x, std::size_t n);  // for exact parts
 };
 }  // namespace attend::kernels
@@ -69,14 +63,13 @@ void Columns(const float* from, size_t stride, size_t terms, const std::uint8_t*
 }
 
 template <class T>
-void MultiplyOn(const PartsProduct& p) {
+void MultiplyOn(const PartsProductArgs& args) {
   T tiles;
   T::Configure();
-  const size_t block = p.steps * kNumParts * kPartsTile;
   size_t calls = 0;
-  MultiplyTiles(tiles, p.rows, p.columns, p.a, block, p.b, block, p.steps, p.accumulate, p.c, 32, [&] { ++calls; });
+  MultiplyTiles(tiles, args, [&] { ++calls; });
   T::Release();
-  if (calls != p.steps * kGroupsPerStep) p.c[0] = std::numeric_limits<float>::quiet_NaN();
+  if (calls != args.num_steps * kGroupsPerStep) args.c[0] = std::numeric_limits<float>::quiet_NaN();
 }
 
 bool IsFit(const float* x, size_t n) { return IsFitForExactParts(LargestMagnitudeBits(PartsTag(), x, n)); }
@@ -112,7 +105,7 @@ namespace {
 
 using kernels::parts_functions;
 using kernels::PartsFunctions;
-using kernels::PartsProduct;
+using kernels::PartsProductArgs;
 constexpr std::size_t kTile = kernels::kPartsTile;
 
 float number(std::uint16_t part) { return std::bit_cast<float>(std::uint32_t{part} << 16); }
@@ -270,13 +263,16 @@ TEST_CASE("parts: products of tiles equal double, in tiles and in memory, added 
       for (const bool accumulate : {false, true}) {
         for (const std::size_t rows : {16u, 32u}) {
           for (const std::size_t columns : {16u, 32u}) {
-            PartsProduct product{.rows = rows,
-                                 .columns = columns,
-                                 .steps = steps,
-                                 .a = a_parts.data(),
-                                 .b = b_parts.data(),
-                                 .accumulate = accumulate,
-                                 .c = nullptr};
+            PartsProductArgs product{.num_rows = rows,
+                                     .num_columns = columns,
+                                     .a = a_parts.data(),
+                                     .a_block = block,
+                                     .b = b_parts.data(),
+                                     .b_block = block,
+                                     .num_steps = steps,
+                                     .accumulate = accumulate,
+                                     .c = nullptr,
+                                     .c_stride = 32};
             GuardedArray<float> in_memory(32 * 32), in_tiles(32 * 32);
             std::copy(start.begin(), start.end(), in_memory.begin());
             std::copy(start.begin(), start.end(), in_tiles.begin());
