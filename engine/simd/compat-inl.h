@@ -134,17 +134,31 @@ HWY_INLINE void AddColumnInOrder(D d, V x0, V x1, V x2, V y, V& sum0, V& sum1, V
   if constexpr (kRows > 2) AddProductInOrder(d, x2, y, sum2);
 }
 
-// min(max(v, low), high), and NaN for NaN, which hn::Clamp does not promise.
+// min(v, high), and NaN for a v of NaN, which hn::Min does not promise. On x86, MINPS and MAXPS return their second
+// operand when either is NaN (Intel SDM), and Highway keeps the order of operands.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ClampKeepNaN(D /*d*/, V v, V low, V high) {
+HWY_INLINE V MinKeepNaN(D /*d*/, V v, V high) {
 #if HWY_ARCH_X86 && !ATTEND_TARGET_IS_EMULATED
-  // minps and maxps return their second operand when either is NaN (Intel SDM), and Highway keeps the order of
-  // operands.
-  return hn::Max(low, hn::Min(high, v));
+  return hn::Min(high, v);
 #else
-  v = hn::IfThenElse(hn::Gt(v, high), high, v);
+  return hn::IfThenElse(hn::Gt(v, high), high, v);
+#endif
+}
+
+// max(v, low) likewise.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MaxKeepNaN(D /*d*/, V v, V low) {
+#if HWY_ARCH_X86 && !ATTEND_TARGET_IS_EMULATED
+  return hn::Max(low, v);
+#else
   return hn::IfThenElse(hn::Lt(v, low), low, v);
 #endif
+}
+
+// min(max(v, low), high) likewise.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ClampKeepNaN(D d, V v, V low, V high) {
+  return MaxKeepNaN(d, MinKeepNaN(d, v, high), low);
 }
 
 }  // namespace HWY_NAMESPACE

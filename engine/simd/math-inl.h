@@ -74,26 +74,6 @@ HWY_INLINE V Exp(D d, V x) {
   return ExpInRange<1>(d, ClampKeepNaN(d, x, hn::Set(d, -87.4f), hn::Set(d, 89.4f)));
 }
 
-// min(v, high), and NaN for NaN, as ClampKeepNaN.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V MinKeepNaN(D /*d*/, V v, V high) {
-#if HWY_ARCH_X86 && !ATTEND_TARGET_IS_EMULATED
-  return hn::Min(high, v);  // minps returns its second operand when either is NaN
-#else
-  return hn::IfThenElse(hn::Gt(v, high), high, v);
-#endif
-}
-
-// max(v, low), and NaN for NaN.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V MaxKeepNaN(D /*d*/, V v, V low) {
-#if HWY_ARCH_X86 && !ATTEND_TARGET_IS_EMULATED
-  return hn::Max(low, v);  // as minps
-#else
-  return hn::IfThenElse(hn::Lt(v, low), low, v);
-#endif
-}
-
 // 2^x for softmax, which can do with 3 ULP (2e-7 of the value): degree 5 instead of Exp's 6, or 2 or 3 and a lookup,
 // and no ln 2 to take off. tools/fit_exp.py --base 2, with --roots 32 for AVX-512, with --roots 8 --degree 3 for AVX2.
 #if ATTEND_EXP2_IS_LOOKED_UP
