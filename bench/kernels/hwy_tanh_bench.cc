@@ -60,7 +60,7 @@ HWY_AFTER_NAMESPACE();
 namespace attend::bench {
 namespace {
 
-HwyTanhKernel hwy_tanh_kernel(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernel) }
+HwyTanhKernel hwy_tanh_kernel(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernel); }
 
 void additive_hwy_tanh(benchmark::State& state, const Target& target, std::size_t m, std::size_t n) {
   constexpr std::size_t kHiddens = 256;

@@ -8,16 +8,15 @@
 #include <iterator>
 #include <limits>
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/additive_score.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/kernels/additive_score-inl.h"
 #include "engine/kernels/factored_score-inl.h"
 #include "engine/kernels/key_exps-inl.h"
-// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -32,14 +31,12 @@ void ExpRowsF32(const ExpRowsArgs& args) { ExpRows(hn::ScalableTag<float>(), arg
 float Largest(const float* key_max, std::size_t n) { return MaxOfKeys(hn::ScalableTag<float>(), key_max, n); }
 
 AdditiveScoreKernels Kernels() {
-  AdditiveScoreKernels kernels;
-  kernels.direct = &Direct;
-  kernels.factored = &Factored;
-  kernels.exp_keys = &ExpKeysF32;
-  kernels.lanes = hn::Lanes(hn::ScalableTag<float>());
-  kernels.exp_rows = &ExpRowsF32;
-  kernels.largest = &Largest;
-  return kernels;
+  return {.lanes = hn::Lanes(hn::ScalableTag<float>()),
+          .direct = &Direct,
+          .factored = &Factored,
+          .exp_keys = &ExpKeysF32,
+          .exp_rows = &ExpRowsF32,
+          .largest = &Largest};
 }
 
 }  // namespace

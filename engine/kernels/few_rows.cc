@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/few_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,7 +20,11 @@ void Dots(const DotRowsArgs& args) { DotRows(hn::ScalableTag<float>(), args); }
 void Pool(const PoolRowsArgs& args) { PoolRows(hn::ScalableTag<float>(), args); }
 
 FewRowsKernels Kernels() {
-  return {&Dots, &Pool, simd::HoldsWholeLines(hn::ScalableTag<float>()), kHas32Registers, kDotsPrefetch};
+  return {.dots = &Dots,
+          .pool = &Pool,
+          .whole_lines = simd::HoldsWholeLines(hn::ScalableTag<float>()),
+          .has_32_registers = kHas32Registers,
+          .prefetches_keys = kDotsPrefetch};
 }
 
 }  // namespace
@@ -29,8 +34,7 @@ FewRowsKernels Kernels() {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-FewRowsKernels few_rows_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+FewRowsKernels few_rows_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 }  // namespace attend::kernels
 #endif

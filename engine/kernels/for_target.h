@@ -1,6 +1,6 @@
 // How a family's getter reaches the code of a named target without Highway's global chosen target: through Highway's
 // own list of a function's versions, so that targets of later Highways need no change here. To be used once per
-// dispatch point, after its HWY_ONCE guard.
+// dispatch point, after its HWY_ONCE guard, and included behind foreach_target.h.
 //
 //     #if HWY_ONCE
 //     PackKernels pack_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
@@ -37,6 +37,6 @@ auto call_version(const Getter (&versions)[num_versions], Getter fallback, std::
 
 #define ATTEND_RETURN_FOR_TARGET(target, function)                                              \
   constexpr decltype(&HWY_STATIC_DISPATCH(function)) kVersions[] = {ATTEND_VERSIONS(function)}; \
-  return ::attend::kernels::call_version(kVersions, HWY_CHOOSE_FALLBACK(function), target);
+  return ::attend::kernels::call_version(kVersions, HWY_CHOOSE_FALLBACK(function), target)
 
 #endif  // ATTEND_KERNELS_FOR_TARGET_H_

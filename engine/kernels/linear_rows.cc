@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/linear_pairs-inl.h"
 #include "engine/kernels/linear_parts-inl.h"
 #include "engine/kernels/linear_rows-inl.h"
@@ -39,8 +40,12 @@ void PackParts(const float* panels, size_t in, size_t out, std::uint16_t* parts)
 }
 
 LinearRowsKernels Kernels() {
-  return {&Multiply, &MultiplyByPairs, &MultiplyByParts, &PackParts, HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3,
-          HasTiles()};
+  return {.multiply = &Multiply,
+          .multiply_by_pairs = &MultiplyByPairs,
+          .multiply_by_parts = &MultiplyByParts,
+          .pack_parts = &PackParts,
+          .has_registers_for_pairs = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3,
+          .has_tiles = HasTiles()};
 }
 
 }  // namespace
@@ -50,8 +55,7 @@ LinearRowsKernels Kernels() {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-LinearRowsKernels linear_rows_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+LinearRowsKernels linear_rows_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 }  // namespace attend::kernels
 #endif

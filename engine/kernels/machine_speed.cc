@@ -5,14 +5,13 @@
 
 #include <hwy/cache_control.h>
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/machine_speed.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/kernels/machine_speed-inl.h"
-// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -26,13 +25,7 @@ float ReadAndMultiply(const float* data, std::size_t count) {
   return SumOfProducts(hn::ScalableTag<float>(), data, count);
 }
 
-MachineSpeedKernels Kernels() {
-  MachineSpeedKernels kernels;
-  kernels.fma = &Fma;
-  kernels.read = &Read;
-  kernels.read_and_multiply = &ReadAndMultiply;
-  return kernels;
-}
+MachineSpeedKernels Kernels() { return {.fma = &Fma, .read = &Read, .read_and_multiply = &ReadAndMultiply}; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

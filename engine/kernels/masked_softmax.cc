@@ -2,15 +2,14 @@
 
 #include <cstdint>
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/masked_softmax.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/kernels/masked_softmax-inl.h"
 #include "engine/simd/compat-inl.h"
-// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -21,10 +20,7 @@ namespace {
 void Rows(const MaskedSoftmaxArgs& args) { MaskedSoftmaxRows(hn::ScalableTag<float>(), args); }
 
 MaskedSoftmaxKernels Kernels() {
-  MaskedSoftmaxKernels kernels;
-  kernels.rows = &Rows;
-  kernels.whole_lines = simd::HoldsWholeLines(hn::ScalableTag<float>());
-  return kernels;
+  return {.rows = &Rows, .whole_lines = simd::HoldsWholeLines(hn::ScalableTag<float>())};
 }
 
 }  // namespace
@@ -35,8 +31,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace attend::kernels {
-
 MaskedSoftmaxKernels masked_softmax_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
-
 }  // namespace attend::kernels
 #endif

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/pack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,7 +20,9 @@ void Keys(const PackKeysArgs& args) { PackKeys(hn::ScalableTag<float>(), args); 
 bool Values(const PackValuesArgs& args) { return PackValues(hn::ScalableTag<float>(), args); }
 void Queries(const PackQueriesArgs& args) { PackQueries(args); }
 
-PackKernels Kernels() { return {PanelWidth(hn::ScalableTag<float>()), &Keys, &Values, &Queries}; }
+PackKernels Kernels() {
+  return {.panel_width = PanelWidth(hn::ScalableTag<float>()), .keys = &Keys, .values = &Values, .queries = &Queries};
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -28,8 +31,7 @@ PackKernels Kernels() { return {PanelWidth(hn::ScalableTag<float>()), &Keys, &Va
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-PackKernels pack_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+PackKernels pack_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 }  // namespace attend::kernels
 #endif

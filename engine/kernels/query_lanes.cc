@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/query_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,7 +21,12 @@ void Step(const LanesArgs& args) { LanesStep(hn::ScalableTag<float>(), args); }
 void StoreWeights(const StoreLanesArgs& args) { StoreLaneWeights(hn::ScalableTag<float>(), args); }
 
 QueryLanesKernels Kernels() {
-  return {hn::Lanes(hn::ScalableTag<float>()), kLanesPrefetch, kHas32Registers, &Pack, &Step, &StoreWeights};
+  return {.lanes = hn::Lanes(hn::ScalableTag<float>()),
+          .prefetches = kLanesPrefetch,
+          .has_32_registers = kHas32Registers,
+          .pack = &Pack,
+          .step = &Step,
+          .store_weights = &StoreWeights};
 }
 
 }  // namespace
@@ -30,8 +36,7 @@ QueryLanesKernels Kernels() {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-QueryLanesKernels query_lanes_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+QueryLanesKernels query_lanes_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 }  // namespace attend::kernels
 #endif

@@ -3,14 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/softmax_tile.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/kernels/softmax_tile-inl.h"
-// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -31,14 +30,12 @@ void Normalise(const NormaliseArgs& args) { NormaliseRows(hn::ScalableTag<float>
 void FinishRows(const FinishRowsArgs& args) { SoftmaxFinishRows(hn::ScalableTag<float>(), args); }
 
 SoftmaxTileKernels Kernels() {
-  SoftmaxTileKernels kernels;
-  kernels.sums_stride = kSumVectors * hn::Lanes(hn::ScalableTag<float>());
-  kernels.step = &Step;
-  kernels.total_sums = &TotalSums;
-  kernels.weights = &Weights;
-  kernels.normalise = &Normalise;
-  kernels.finish_rows = &FinishRows;
-  return kernels;
+  return {.sums_stride = kSumVectors * hn::Lanes(hn::ScalableTag<float>()),
+          .step = &Step,
+          .total_sums = &TotalSums,
+          .weights = &Weights,
+          .normalise = &Normalise,
+          .finish_rows = &FinishRows};
 }
 
 }  // namespace
@@ -49,8 +46,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace attend::kernels {
-
 SoftmaxTileKernels softmax_tile_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
-
 }  // namespace attend::kernels
 #endif

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/tile_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,7 +24,12 @@ void Rows(const PairRowsArgs& args) {
 
 void Multiply(const TilePairsArgs& args) { MultiplyTileByPairs(hn::ScalableTag<float>(), args); }
 
-TilePairsKernels Kernels() { return {&Panels, &Rows, &Multiply, HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3}; }
+TilePairsKernels Kernels() {
+  return {.panels = &Panels,
+          .rows = &Rows,
+          .multiply = &Multiply,
+          .has_registers_for_pairs = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3};
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -32,8 +38,7 @@ TilePairsKernels Kernels() { return {&Panels, &Rows, &Multiply, HWY_ARCH_X86 && 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-TilePairsKernels tile_pairs_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+TilePairsKernels tile_pairs_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 }  // namespace attend::kernels
 #endif

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/attend_parts-inl.h"
 #include "engine/kernels/tile_parts-inl.h"
 
@@ -24,8 +25,15 @@ bool Values(const ValuePartsArgs& args) { return ValueParts(args); }
 
 template <class T>
 TilePartsKernels KernelsOn(bool has_tiles) {
-  return {&T::Configure,    &T::Release,     &Queries,          &Keys,    &Values,
-          &ScoreByParts<T>, &PoolByParts<T>, &AttendByParts<T>, has_tiles};
+  return {.configure = &T::Configure,
+          .release = &T::Release,
+          .queries = &Queries,
+          .keys = &Keys,
+          .values = &Values,
+          .score = &ScoreByParts<T>,
+          .pool = &PoolByParts<T>,
+          .attend = &AttendByParts<T>,
+          .has_tiles = has_tiles};
 }
 
 TilePartsKernels Kernels() {
@@ -42,8 +50,7 @@ TilePartsKernels Kernels() {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-TilePartsKernels tile_parts_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+TilePartsKernels tile_parts_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 }  // namespace attend::kernels
 #endif

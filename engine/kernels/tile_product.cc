@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/tile_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,7 +18,7 @@ namespace {
 
 void Multiply(const TileProductArgs& args) { MultiplyTile(hn::ScalableTag<float>(), args); }
 
-TileProductKernels Kernels() { return {&Multiply}; }
+TileProductKernels Kernels() { return {.multiply = &Multiply}; }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -26,8 +27,7 @@ TileProductKernels Kernels() { return {&Multiply}; }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-TileProductKernels tile_product_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+TileProductKernels tile_product_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 }  // namespace attend::kernels
 #endif

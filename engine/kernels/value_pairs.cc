@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
 
+#include "engine/kernels/for_target.h"
 #include "engine/kernels/value_pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,7 +23,12 @@ float Values(const PairValuesArgs& args) { return PairValues(hn::ScalableTag<flo
 void Powers(const PairPowersArgs& args) { PairPowers(hn::ScalableTag<float>(), args); }
 void Multiply(const ValuePairsArgs& args) { PoolTileByPairs(hn::ScalableTag<float>(), args); }
 
-ValuePairsKernels Kernels() { return {&Values, &Powers, &Multiply, HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3}; }
+ValuePairsKernels Kernels() {
+  return {.values = &Values,
+          .powers = &Powers,
+          .multiply = &Multiply,
+          .has_registers_for_pairs = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3};
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -31,9 +37,8 @@ ValuePairsKernels Kernels() { return {&Values, &Powers, &Multiply, HWY_ARCH_X86 
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "engine/kernels/for_target.h"
 namespace attend::kernels {
-ValuePairsKernels value_pairs_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels) }
+ValuePairsKernels value_pairs_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }
 
 float power_exponent(float mean_square) {
   constexpr float kMax = 8;  // well below kMaxRise of softmax_row-inl.h, beyond which m moves

@@ -16,14 +16,13 @@
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/kernels/parts_test.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/kernels/parts-inl.h"
-// clang-format on
 
 #ifndef ATTEND_TESTS_KERNELS_PARTS_TEST_ONCE_
 #define ATTEND_TESTS_KERNELS_PARTS_TEST_ONCE_
@@ -96,7 +95,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attend::kernels {
 namespace {
-PartsFunctions parts_functions(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Functions) }
+PartsFunctions parts_functions(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Functions); }
 }  // namespace
 }  // namespace attend::kernels
 

@@ -14,15 +14,14 @@
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/simd/math_test.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/math-inl.h"
-// clang-format on
 
 #ifndef ATTEND_TESTS_SIMD_MATH_TEST_ONCE_
 #define ATTEND_TESTS_SIMD_MATH_TEST_ONCE_

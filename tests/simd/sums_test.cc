@@ -9,14 +9,13 @@
 #include "tests/support/guard_page.h"
 #include "tests/support/random.h"
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/simd/sums_test.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/simd/sums-inl.h"
-// clang-format on
 
 #ifndef ATTEND_TESTS_SIMD_SUMS_TEST_ONCE_
 #define ATTEND_TESTS_SIMD_SUMS_TEST_ONCE_

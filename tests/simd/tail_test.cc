@@ -8,14 +8,13 @@
 #include "tests/support/for_each_target.h"
 #include "tests/support/guard_page.h"
 
-// clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/simd/tail_test.cc"
 #include <hwy/foreach_target.h>  // before highway.h
 #include <hwy/highway.h>
+
 #include "engine/kernels/for_target.h"
 #include "engine/simd/tail-inl.h"
-// clang-format on
 
 #ifndef ATTEND_TESTS_SIMD_TAIL_TEST_ONCE_
 #define ATTEND_TESTS_SIMD_TAIL_TEST_ONCE_
