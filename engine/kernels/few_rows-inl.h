@@ -114,6 +114,19 @@ HWY_INLINE void StoreSums(D d, V g0, V g1, V g2, V g3, float* HWY_RESTRICT to) {
   }
 }
 
+// The sums of a row and kKeys keys, of which num_keys are there: its scores, or added to them.
+template <std::size_t kKeys>
+HWY_INLINE void StoreScores(const float* HWY_RESTRICT sums, std::size_t num_keys, bool add,
+                            float* HWY_RESTRICT scores) {
+  if (add) {
+    for (std::size_t j = 0; j < num_keys; ++j) scores[j] += sums[j];
+  } else if (num_keys == kKeys) {
+    std::memcpy(scores, sums, sizeof(float) * kKeys);
+  } else {
+    std::memcpy(scores, sums, sizeof(float) * num_keys);
+  }
+}
+
 // kRows queries by 4 kDotGroups / kRows keys; keys beyond num_keys are the last one again, and not stored. The
 // accumulators are what latency wants (16, or 8 with 16 registers), and one reduction ends them all: with 16 lanes 45
 // instructions for 16 sums.
@@ -173,15 +186,8 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
   StoreSums(d, simd::SumsOfBlocks(d, a0, a1, a2, a3), simd::SumsOfBlocks(d, b0, b1, b2, b3),
             simd::SumsOfBlocks(d, c0, c1, c2, c3), simd::SumsOfBlocks(d, e0, e1, e2, e3), sums);
   for (std::size_t r = 0; r < kRows; ++r) {
-    const float* from = sums + r * 4 * kKeyGroups;
-    float* to = args.scores + static_cast<std::ptrdiff_t>(row + r) * args.scores_stride + key;
-    if (first > 0) {
-      for (std::size_t j = 0; j < num_keys; ++j) to[j] += from[j];
-    } else if (num_keys == 4 * kKeyGroups) {
-      std::memcpy(to, from, sizeof(float) * 4 * kKeyGroups);
-    } else {
-      std::memcpy(to, from, sizeof(float) * num_keys);
-    }
+    float* scores = args.scores + static_cast<std::ptrdiff_t>(row + r) * args.scores_stride + key;
+    StoreScores<4 * kKeyGroups>(sums + r * 4 * kKeyGroups, num_keys, first > 0, scores);
   }
 }
 
