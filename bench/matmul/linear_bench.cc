@@ -22,8 +22,8 @@
 namespace attend::bench {
 namespace {
 
+using matmul::Implementation;
 using matmul::Linear;
-using matmul::Products;
 
 struct LinearCase {
   const char* name;
@@ -64,12 +64,13 @@ void linear(benchmark::State& state, const Linear& map, const LinearCase& c, con
   count_intensity(state, flops, sizeof(float) * static_cast<double>(c.rows * (c.in + c.out) + c.in * c.out));
 }
 
-void register_product(const LinearCase& c, Products products, const std::string& name, const Target& target) {
+void register_product(const LinearCase& c, Implementation implementation, const std::string& name,
+                      const Target& target) {
   const auto map = std::make_shared<Lazy<Linear>>();
-  register_case(std::string("linear/") + c.name, name, [map, &c, products, target](benchmark::State& state) {
+  register_case(std::string("linear/") + c.name, name, [map, &c, implementation, target](benchmark::State& state) {
     const auto make = [&] {
       const AlignedTensor W = random_tensor({c.out, c.in}, 1), bias = random_tensor({c.out}, 2);
-      return Linear(W.view(), bias.view(), "W", products);
+      return Linear(W.view(), bias.view(), "W", implementation);
     };
     linear(state, map->get(make), c, target);
   });
@@ -80,14 +81,14 @@ void register_product(const LinearCase& c, Products products, const std::string&
 void register_linear_benchmarks() {
   for (const LinearCase& c : kLinearCases) {
 #ifdef ATTEND_WITH_ONEDNN
-    register_product(c, Products::kOneDnn, "oneDNN", Target::best());
+    register_product(c, Implementation::kOneDnn, "oneDNN", Target::best());
 #endif
     for (const Target& target : Target::available()) {
-      register_product(c, Products::kLinearRows, std::string(target.name()), target);
-      register_product(c, Products::kLinearPairs, std::string(target.name()) + "_pairs", target);
+      register_product(c, Implementation::kLinearRows, std::string(target.name()), target);
+      register_product(c, Implementation::kLinearPairs, std::string(target.name()) + "_pairs", target);
       // Elsewhere tiles are emulated, for tests.
       if (!kernels::linear_rows_kernels(target.id()).has_tiles) continue;
-      register_product(c, Products::kLinearParts, std::string(target.name()) + "_parts", target);
+      register_product(c, Implementation::kLinearParts, std::string(target.name()) + "_parts", target);
     }
   }
 }

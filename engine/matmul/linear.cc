@@ -13,14 +13,14 @@ namespace attend::matmul {
 namespace {
 
 struct Choice {
-  Products product;
+  Implementation implementation;
   const char* reason;
   When pairs = When::kNever, parts = When::kNever;
 };
 
-Choice held_to(Products asked) {
-  return {asked, "", asked == Products::kLinearPairs ? When::kAlways : When::kNever,
-          asked == Products::kLinearParts ? When::kAlways : When::kNever};
+Choice held_to(Implementation asked) {
+  return {asked, "", asked == Implementation::kLinearPairs ? When::kAlways : When::kNever,
+          asked == Implementation::kLinearParts ? When::kAlways : When::kNever};
 }
 
 // Where tiles of bfloat16 parts are multiplied at 16 / 6 of the FMA peak (kernels/parts.h). Smaller weights have little
@@ -31,7 +31,8 @@ bool go_by_parts(TensorView<const float> W) {
   return PackedRows::has_tiles() && out >= 64 && in >= 64 && out * in >= 8192 && PackedRows::are_fit_for_parts(W);
 }
 
-constexpr Choice kByParts{Products::kLinearParts, " (this CPU multiplies tiles)", When::kNever, When::kWhereFaster};
+constexpr Choice kByParts{Implementation::kLinearParts, " (this CPU multiplies tiles)", When::kNever,
+                          When::kWhereFaster};
 
 // Zen 4 and later: additions cost nothing beside multiplications, and three terms take the time of two
 // (kernels/linear_pairs-inl.h), which no other product can match there.
@@ -39,7 +40,7 @@ bool go_by_pairs(TensorView<const float> W) {
   return this_cpu().adds_beside_products() && PackedRows::are_fit_for_pairs(W);
 }
 
-constexpr Choice kByPairs{Products::kLinearPairs, " (this CPU adds beside multiplying)", When::kWhereFaster};
+constexpr Choice kByPairs{Implementation::kLinearPairs, " (this CPU adds beside multiplying)", When::kWhereFaster};
 
 // Our own kernel where vectors are those of AVX2: GFLOPS on an EPYC (Zen 3, FMA peak 103), oneDNN 2.6 and ours,
 //     192 x 256, 64 rows  82, 86    256 x 256, 512 rows  78, 90    512 x 512, 1024 rows  58, 89
@@ -61,37 +62,39 @@ bool has_short_vectors() {
 // batches are padded, 4.80 and 4.53 where padded queries are skipped as well (multi_head/b32_s32_e512_h8); of 256 x 256
 // as long with either to within 1 % (additive/b8_m64_n512_u256), in calls of 64 and 16 rows 4.00 and 3.89 ms
 // (additive/b64_m1_n100_u256).
-Choice choose(TensorView<const float> W, [[maybe_unused]] const char* name, Products asked) {
+Choice choose(TensorView<const float> W, [[maybe_unused]] const char* name, Implementation asked) {
 #ifndef ATTEND_WITH_ONEDNN
-  if (asked == Products::kOneDnn) fail(name, ": held to oneDNN, and this build is without it (ATTEND_WITH_ONEDNN)");
+  if (asked == Implementation::kOneDnn) {
+    fail(name, ": held to oneDNN, and this build is without it (ATTEND_WITH_ONEDNN)");
+  }
 #endif
-  if (asked != Products::kBySize) return held_to(asked);
+  if (asked != Implementation::kBySize) return held_to(asked);
   if (go_by_parts(W)) return kByParts;
   if (go_by_pairs(W)) return kByPairs;
 #ifdef ATTEND_WITH_ONEDNN
   const std::size_t in = to_size(W.size(1)), out = to_size(W.size(0));
-  if (has_short_vectors()) return {Products::kLinearRows, " (faster than oneDNN without AVX-512)"};
+  if (has_short_vectors()) return {Implementation::kLinearRows, " (faster than oneDNN without AVX-512)"};
   if (are_large_weights(in, out)) {
-    return {Products::kLinearRows, " (in blocks that stay in L2, which the weights as a whole may not)"};
+    return {Implementation::kLinearRows, " (in blocks that stay in L2, which the weights as a whole may not)"};
   }
   if (!DnnlProduct::is_offered(in, out)) {
-    return {Products::kLinearRows, " (oneDNN has only its reference implementation here)"};
+    return {Implementation::kLinearRows, " (oneDNN has only its reference implementation here)"};
   }
-  return {Products::kOneDnn, " (the weights stay in L2)"};
+  return {Implementation::kOneDnn, " (the weights stay in L2)"};
 #else
-  return {Products::kLinearRows, ""};
+  return {Implementation::kLinearRows, ""};
 #endif
 }
 
 }  // namespace
 
-Linear::Linear(TensorView<const float> W, TensorView<const float> bias, const char* name, Products products)
+Linear::Linear(TensorView<const float> W, TensorView<const float> bias, const char* name, Implementation asked)
     : in_size_(to_size(W.size(1))), out_size_(to_size(W.size(0))) {
   // Whether there is room for a copy, before all of W is looked at: a broadcast view may be larger than any memory.
   allocate_elements<float>(checked_multiply(checked_multiply(in_size_, out_size_, name), sizeof(float), name) /
                            sizeof(float));
-  const Choice choice = choose(W, name, products);
-  own_ = choice.product != Products::kOneDnn;
+  const Choice choice = choose(W, name, asked);
+  own_ = choice.implementation != Implementation::kOneDnn;
   if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs, choice.parts);
 #ifdef ATTEND_WITH_ONEDNN
   if (!own_) product_ = std::make_unique<DnnlProduct>(W, bias, name);

@@ -17,7 +17,7 @@ namespace attend::matmul {
 // AVX-512; else, with AVX-512 and on Arm, oneDNN for weights that stay in L2 beside a block of rows, our own kernel
 // above (kernels/linear_rows.h), which passes over large weights in blocks that do; without AVX-512 always our own. The
 // weights and the CPU decide, never the number of rows, so that a row's bits do not depend on its company.
-enum class Products { kBySize, kOneDnn, kLinearRows, kLinearPairs, kLinearParts };
+enum class Implementation { kBySize, kOneDnn, kLinearRows, kLinearPairs, kLinearParts };
 
 // An affine map whose weights were packed for the machine when it was built. Immutable; any number of threads may
 // multiply at the same time, each with scratch of its own. One thread per call: parallelism is the caller's, over
@@ -37,7 +37,7 @@ class Linear {
   // Errors: Error when held to oneDNN where it has no optimised implementation (its reference one is refused), or where
   // this build is without it.
   Linear(TensorView<const float> W, TensorView<const float> bias, const char* name,
-         Products products = Products::kBySize);
+         Implementation asked = Implementation::kBySize);
 
   std::size_t in_size() const noexcept { return in_size_; }
   std::size_t out_size() const noexcept { return out_size_; }

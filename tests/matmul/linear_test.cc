@@ -30,8 +30,8 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+using matmul::Implementation;
 using matmul::Linear;
-using matmul::Products;
 
 struct MapSize {
   std::int64_t out, in;
@@ -52,10 +52,10 @@ const kernels::LinearRowsKernels& rows_kernels() {
 // oneDNN unless all it offers is its reference.
 std::vector<Linear> all_linears(TensorView<const float> W, TensorView<const float> bias) {
   std::vector<Linear> maps;
-  maps.emplace_back(W, bias, "W", Products::kLinearRows);
-  maps.emplace_back(W, bias, "W", Products::kLinearPairs);
-  maps.emplace_back(W, bias, "W", Products::kLinearParts);
-  const std::string refused = error_message([&] { maps.emplace_back(W, bias, "W", Products::kOneDnn); });
+  maps.emplace_back(W, bias, "W", Implementation::kLinearRows);
+  maps.emplace_back(W, bias, "W", Implementation::kLinearPairs);
+  maps.emplace_back(W, bias, "W", Implementation::kLinearParts);
+  const std::string refused = error_message([&] { maps.emplace_back(W, bias, "W", Implementation::kOneDnn); });
   if (refused != "") CHECK((refused.find("reference") != refused.npos || refused.find("without") != refused.npos));
   return maps;
 }
@@ -234,7 +234,8 @@ TEST_CASE("linear: weights in which few elements hold the norm, of unlike norms 
   Random random(11);
   const Tensor W = random.normal({40, 96});
   const auto goes_by_pairs = [](const Tensor& weights) {
-    return Linear(weights.view(), {}, "W", Products::kLinearPairs).implementation().find("pairs") != std::string::npos;
+    return Linear(weights.view(), {}, "W", Implementation::kLinearPairs).implementation().find("pairs") !=
+           std::string::npos;
   };
   CHECK(goes_by_pairs(W));
   const auto with = [&](const std::function<float(std::size_t o, std::size_t k, float w)>& change) {
@@ -261,7 +262,7 @@ TEST_CASE("linear: weights with rows that are huge, tiny or not finite, or of fe
   Random random(13);
   const Tensor W = random.normal({40, 96});
   const auto goes_by_parts = [](const Tensor& weights) {
-    const Linear map(weights.view(), {}, "W", Products::kLinearParts);
+    const Linear map(weights.view(), {}, "W", Implementation::kLinearParts);
     CHECK(map.goes_by_parts(rows_kernels()) == (map.implementation().find("bfloat16") != std::string::npos));
     return map.goes_by_parts(rows_kernels());
   };
@@ -287,7 +288,7 @@ TEST_CASE("linear: by pairs of terms, rows of W of norms 12 times apart are all 
   Tensor W = random.normal({40, 96});
   const Tensor x = random.normal({20, 96});
   for (std::size_t i = 0; i < W.data.size(); ++i) W.data[i] *= i / 96 % 2 == 0 ? 3.0f : 0.25f;
-  const Linear map(W.view(), {}, "W", Products::kLinearPairs);
+  const Linear map(W.view(), {}, "W", Implementation::kLinearPairs);
   REQUIRE(map.implementation().find("pairs") != std::string::npos);
   const std::vector<float> y = row_by_row(map, x.data);
   // Of 8 n 2^-24 |w| |x| (layers.h) a 32nd: roundings of 96 terms do not all go one way.
@@ -398,15 +399,15 @@ void check_any_strides(std::int64_t in) {
   const Tensor W = random.normal({20, in}), bias = random.normal({20}), x = random.normal({1, in});
   for (const Linear& dense : all_linears(W.view(), bias.view())) {
     const auto says = [&dense](const char* word) { return dense.implementation().find(word) != std::string::npos; };
-    const Products products = says("oneDNN")     ? Products::kOneDnn
-                              : says("bfloat16") ? Products::kLinearParts
-                              : says("pairs")    ? Products::kLinearPairs
-                                                 : Products::kLinearRows;
+    const Implementation implementation = says("oneDNN")     ? Implementation::kOneDnn
+                                          : says("bfloat16") ? Implementation::kLinearParts
+                                          : says("pairs")    ? Implementation::kLinearPairs
+                                                             : Implementation::kLinearRows;
     CAPTURE(dense.implementation());
     const std::vector<float> expected = row_by_row(dense, x.data);
     for (const Layout layout : kAllLayouts) {
       Laid laid = lay_out(W.view(), layout);
-      const Linear map(laid.view(), bias.view(), "W", products);
+      const Linear map(laid.view(), bias.view(), "W", implementation);
       std::fill(laid.memory.begin(), laid.memory.end(), kNaN);
       CHECK(same_bits(row_by_row(map, x.data), expected));
     }
@@ -417,11 +418,11 @@ void check_any_strides(std::int64_t in) {
       spaced_bias[(19 - o) * 3] = bias.data[o];
     }
     const Linear map(TensorView<const float>(transposed.data(), {20, in}, {1, 20}),
-                     TensorView<const float>(spaced_bias.data() + 57, {20}, {-3}), "W", products);
+                     TensorView<const float>(spaced_bias.data() + 57, {20}, {-3}), "W", implementation);
     CHECK(same_bits(row_by_row(map, x.data), expected));
 
     // Broadcast: every row of W is the same, so is every output.
-    const Linear broadcast(TensorView<const float>(W.data.data(), {20, in}, {0, 1}), {}, "W", products);
+    const Linear broadcast(TensorView<const float>(W.data.data(), {20, in}, {0, 1}), {}, "W", implementation);
     const std::vector<float> y = row_by_row(broadcast, x.data);
     const TensorView<const float> first_row(W.data.data(), {1, in});
     for (const float each : y) CHECK(relative_error(first_row, {}, x.data.data(), &each) <= 4e-7);
@@ -510,7 +511,7 @@ TEST_CASE("linear: the caller's number of OpenMP threads is left alone") {
 TEST_CASE("linear: a build without oneDNN says so when asked for it") {
   const std::vector<float> W = {1};
   const TensorView<const float> view(W.data(), {1, 1});
-  CHECK(missing_parts(error_message([&] { Linear(view, {}, "W_q", Products::kOneDnn); }),
+  CHECK(missing_parts(error_message([&] { Linear(view, {}, "W_q", Implementation::kOneDnn); }),
                       {"W_q", "oneDNN", "ATTEND_WITH_ONEDNN"}) == "");
 }
 #endif

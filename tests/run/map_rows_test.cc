@@ -132,10 +132,11 @@ void check_map(const Linear& map, const std::vector<std::int64_t>& lens, std::in
   }
 }
 
-Linear random_map(std::int64_t out, std::int64_t in, matmul::Products products = matmul::Products::kBySize) {
+Linear random_map(std::int64_t out, std::int64_t in,
+                  matmul::Implementation implementation = matmul::Implementation::kBySize) {
   Random random(11);
   const Tensor W = random.normal({out, in}), bias = random.normal({out});
-  return Linear(W.view(), bias.view(), "W", products);
+  return Linear(W.view(), bias.view(), "W", implementation);
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ TEST_CASE("map rows: rows cross batch entries, from and to any strides, up to un
 }
 
 TEST_CASE("map rows: our own kernel, which gets 256 rows where they lie") {
-  const Linear map = random_map(75, 52, matmul::Products::kLinearRows);
+  const Linear map = random_map(75, 52, matmul::Implementation::kLinearRows);
   for (const Placement& placement : {Placement{}, Placement{0, 5}, Placement{3, 0}}) {
     check_map(map, {300, 300}, 300, false, placement, {});
     check_map(map, {300, 17, 0, 280}, 300, true, {}, placement);
