@@ -3,7 +3,7 @@
 #include <array>
 
 #include "engine/base/checked.h"
-#include "engine/run/head_keys.h"
+#include "engine/run/center.h"
 #include "engine/run/items.h"
 #include "engine/run/key_side.h"
 #include "engine/run/map_rows.h"
