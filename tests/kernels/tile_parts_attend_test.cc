@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/kernels/tile_parts_cases.h"
+#include "tests/kernels/tile_parts_attend_cases.h"
 
 namespace attend::tests {
 namespace {
@@ -41,12 +41,12 @@ std::vector<std::size_t> tile_keys_of(const Target& target) {
 }
 
 // By `attend`, against double, tile by tile with the same bits, and rows alone with the same bits.
-void check_attend(PartsHead& head, std::size_t tile_keys, bool has_tile_bits = true, double most = 1.0) {
-  const PartsHead::Results results = head.attend(0, head.num_rows, tile_keys);
+void check_attend(AttendingHead& head, std::size_t tile_keys, bool has_tile_bits = true, double most = 1.0) {
+  const AttendingHead::Results results = head.attend(0, head.num_rows, tile_keys);
   double worst = 0;
   for (std::size_t row = 0; row < head.num_rows; ++row) worst = worse(worst, head.error_in_bounds(results, row));
   CHECK(worst <= most);
-  const auto same = [&](const PartsHead::Results& others, std::size_t first, std::size_t count) {
+  const auto same = [&](const AttendingHead::Results& others, std::size_t first, std::size_t count) {
     for (std::size_t row = first; row < first + count; ++row) {
       if (!results.same_row(row, others, head.columns)) return false;
     }
@@ -72,7 +72,7 @@ TEST_CASE("tile parts: attention equals double and the same tile by tile, for co
         for (const Lens& lens : kLens) {
           const std::size_t rows = kRows[turn % std::size(kRows)], size = turn % 4 == 0 ? 33 : 20;
           ++turn;
-          PartsHead head(target, rows, keys, size, turn % 3 == 0 ? 21 : 16, {.query = times(0.4f)}, turn % 2 == 0);
+          AttendingHead head(target, rows, keys, size, turn % 3 == 0 ? 21 : 16, {.query = times(0.4f)}, turn % 2 == 0);
           head.set_lens([&](std::size_t row) { return lens.of(row, keys); });
           INFO("target ", target.name(), ", ", rows, " rows, ", keys, " keys, ", tile_keys, " at a time, lengths ",
                std::string(lens.name));
@@ -81,7 +81,7 @@ TEST_CASE("tile parts: attention equals double and the same tile by tile, for co
       }
     }
     for (std::size_t rows = 1; rows <= 70; ++rows) {
-      PartsHead head(target, rows, 130, 5, 3, {});
+      AttendingHead head(target, rows, 130, 5, 3, {});
       head.set_lens([&](std::size_t row) { return 130 - row; });
       INFO("target ", target.name(), ", ", rows, " rows");
       check_attend(head, 64);
@@ -94,7 +94,7 @@ TEST_CASE("tile parts: attention of scores that rise from tile to tile, creeping
   for_each_target([&](const Target& target) {
     for (const std::size_t tile_keys : tile_keys_of(target)) {
       for (const float slope : {0.01f, 0.05f, 0.5f, 5.0f, -0.5f, 100.0f, 1e6f, 1e30f}) {
-        PartsHead head(target, kRows, kKeys, kSize, 17, {.query = times(0.5f)});
+        AttendingHead head(target, kRows, kKeys, kSize, 17, {.query = times(0.5f)});
         for (std::size_t j = 0; j < kKeys; ++j) head.key(j, 3) = slope * static_cast<float>(j);
         for (std::size_t row = 0; row < kRows; ++row) {
           head.query(row, 3) = row % 4 == 0 ? -0.01f : row % 4 == 1 ? 0.0f : 1.0f;
@@ -104,7 +104,7 @@ TEST_CASE("tile parts: attention of scores that rise from tile to tile, creeping
         check_attend(head, tile_keys);
       }
       // -inf scores: of keys that are not fit, of a first tile of nothing else, and of all keys of a row.
-      PartsHead head(target, kRows, kKeys, kSize, 17, {});
+      AttendingHead head(target, kRows, kKeys, kSize, 17, {});
       for (std::size_t j = 0; j < kKeys; ++j) {
         head.key(j, 3) = j < tile_keys || j % 7 == 0 ? -kInfinity : 0.0f;
       }
@@ -120,18 +120,18 @@ TEST_CASE("tile parts: attention of NaN queries and of queries without parts, wh
   constexpr std::size_t kRows = 70, kKeys = 200, kSize = 16, kColumns = 20;
   for_each_target([&](const Target& target) {
     for (const std::size_t tile_keys : tile_keys_of(target)) {
-      PartsHead head(target, kRows, kKeys, kSize, kColumns, {.query = times(0.3f)});
+      AttendingHead head(target, kRows, kKeys, kSize, kColumns, {.query = times(0.3f)});
       head.set_lens([&](std::size_t row) { return kKeys - row % 9 * 10; });
-      const PartsHead::Results fit = head.attend(0, kRows, tile_keys);
+      const AttendingHead::Results fit = head.attend(0, kRows, tile_keys);
       head.always_gives_flags = true;
-      const PartsHead::Results flagged = head.attend(0, kRows, tile_keys);
+      const AttendingHead::Results flagged = head.attend(0, kRows, tile_keys);
       head.always_gives_flags = false;
       for (const std::size_t row : {2u, 40u}) head.query(row, 5) = kNaN;
       for (const std::size_t row : {17u, 69u}) head.query(row, 5) = 0x1p65f;
       for (std::size_t j = 0; j < kKeys; ++j) head.key(j, 5) = j % 3 == 0 ? 0.0f : head.key(j, 5) * 0x1p-60f;
       head.key(1, 5) = 0;
-      const PartsHead::Results mixed = head.attend(0, kRows, tile_keys);
-      const PartsHead::Results by_steps = head.attend_by_steps(0, kRows, tile_keys);
+      const AttendingHead::Results mixed = head.attend(0, kRows, tile_keys);
+      const AttendingHead::Results by_steps = head.attend_by_steps(0, kRows, tile_keys);
       for (std::size_t row = 0; row < kRows; ++row) {
         INFO("target ", target.name(), ", ", tile_keys, " keys at a time, row ", row);
         CHECK(flagged.same_row(row, fit, kColumns));
@@ -152,12 +152,12 @@ TEST_CASE("tile parts: attention keeps a row's bits whatever keys and values are
     for (const std::size_t tile_keys : tile_keys_of(target)) {
       for (const float bad : {0x1p65f, 0x1p-70f, kInfinity, kNaN}) {
         for (const bool of_key : {true, false}) {
-          PartsHead head(target, kRows, kKeys, kSize, kColumns, {.query = times(0.3f)});
+          AttendingHead head(target, kRows, kKeys, kSize, kColumns, {.query = times(0.3f)});
           head.set_lens([&](std::size_t row) { return row % 3 == 0 ? kKeys - row : kBad - row % 5 * 30; });
-          const PartsHead::Results fit = head.attend(0, kRows, tile_keys);
+          const AttendingHead::Results fit = head.attend(0, kRows, tile_keys);
           for (std::size_t k = 0; of_key && k < kSize; ++k) head.key(kBad, k) = bad;
           for (std::size_t n = 0; !of_key && n < kColumns; ++n) head.value(kBad, n) = bad;
-          const PartsHead::Results mixed = head.attend(0, kRows, tile_keys);
+          const AttendingHead::Results mixed = head.attend(0, kRows, tile_keys);
           for (std::size_t row = 0; row < kRows; ++row) {
             INFO("target ", target.name(), ", ", tile_keys, " keys at a time, ", bad, ", of a key ", of_key, ", row ",
                  row);
@@ -171,7 +171,7 @@ TEST_CASE("tile parts: attention keeps a row's bits whatever keys and values are
           }
           // Values that are not fit are added before the others of their tile and not after them, as `pool` does: only
           // rows that see none of them have the bits of that.
-          const PartsHead::Results by_steps = head.attend_by_steps(0, kRows, tile_keys);
+          const AttendingHead::Results by_steps = head.attend_by_steps(0, kRows, tile_keys);
           for (std::size_t row = 0; row < kRows; ++row) {
             INFO("target ", target.name(), ", ", tile_keys, " keys at a time, ", bad, ", of a key ", of_key, ", row ",
                  row);
@@ -187,13 +187,13 @@ TEST_CASE("tile parts: attention keeps a row's bits whatever keys and values are
 TEST_CASE("tile parts: attention goes on where a call before it ended, and takes any stride of scores") {
   constexpr std::size_t kRows = 66, kKeys = 400;
   for_each_target([&](const Target& target) {
-    PartsHead head(target, kRows, kKeys, 30, 40, {});
+    AttendingHead head(target, kRows, kKeys, 30, 40, {});
     for (std::size_t j = 0; j < kKeys; ++j) head.key(j, 3) = 0.1f * static_cast<float>(j);
     head.set_lens([&](std::size_t row) { return row % 11 == 0 ? 0 : kKeys - row * 5; });
-    const PartsHead::Results once = head.attend(0, kRows, 128);
+    const AttendingHead::Results once = head.attend(0, kRows, 128);
     for (const std::size_t per_call : {128u, 256u, 384u}) {
-      const PartsHead::Results calls = head.attend(0, kRows, 128, per_call);
-      const PartsHead::Results wide = head.attend(0, kRows, 128, per_call, 192);
+      const AttendingHead::Results calls = head.attend(0, kRows, 128, per_call);
+      const AttendingHead::Results wide = head.attend(0, kRows, 128, per_call, 192);
       for (std::size_t row = 0; row < kRows; ++row) {
         INFO(per_call, " keys per call, row ", row);
         CHECK(calls.same_row(row, once, head.columns));
@@ -207,9 +207,9 @@ TEST_CASE("tile parts: attention to values so small that tiles lose results keep
   constexpr std::size_t kRows = 40, kKeys = 300, kColumns = 18;
   for_each_target([&](const Target& target) {
     for (const float size : {0x1p-100f, 0x1p-110f, 0x1p-120f, 0x1p-127f, 0x1p-135f}) {
-      PartsHead head(target, kRows, kKeys, 8, kColumns, {.query = times(0.3f), .value = times(size)});
+      AttendingHead head(target, kRows, kKeys, 8, kColumns, {.query = times(0.3f), .value = times(size)});
       head.set_lens([&](std::size_t row) { return row * 37 % (kKeys + 1); });
-      const PartsHead::Results all = head.attend(0, kRows, 64);
+      const AttendingHead::Results all = head.attend(0, kRows, 64);
       for (std::size_t row = 0; row < kRows; ++row) {
         INFO("target ", target.name(), ", values of ", size, ", row ", row);
         CHECK(head.attend(row, 1, 64).same_row(row, all, kColumns));

@@ -1,4 +1,5 @@
-// Queries, keys and values for the tests of products by bfloat16 parts, and what the kernels and double make of them.
+// Queries, keys and values for the tests of products by bfloat16 parts, and what the kernels and double make of their
+// scores and of pooling them. Attention as a whole: tile_parts_attend_cases.h.
 #ifndef ATTEND_TESTS_KERNELS_TILE_PARTS_CASES_H_
 #define ATTEND_TESTS_KERNELS_TILE_PARTS_CASES_H_
 
@@ -13,7 +14,6 @@
 #include <doctest/doctest.h>
 
 #include "engine/kernels/pack.h"
-#include "engine/kernels/softmax_tile.h"
 #include "engine/kernels/tile_parts.h"
 #include "engine/kernels/tile_product.h"
 #include "tests/support/compare.h"
@@ -99,7 +99,6 @@ class PartsHead {
         width(kernels::pack_kernels(target.id()).panel_width),
         kernels_(kernels::tile_parts_kernels(target.id())),
         plain_(kernels::tile_product_kernels(target.id())),
-        softmax_(kernels::softmax_tile_kernels(target.id())),
         in_place_(in_place),
         key_panels_(up_to(keys, width) * size),
         queries_(rows * size),
@@ -115,8 +114,6 @@ class PartsHead {
         sums_stride_(up_to(columns, kernels::kPartsColumns)),
         scores_(rows * scores_stride_),
         sums_(rows * sums_stride_),
-        row_max_(rows),
-        row_sums_(rows * softmax_.sums_stride),
         lens_(rows, static_cast<std::int32_t>(keys)) {
     Random random(size * 41 + keys * 7 + columns);
     for (std::size_t j = 0; j < keys; ++j) {
@@ -271,107 +268,9 @@ class PartsHead {
     return same_bits(sums(row), expected.data() + row * sums_stride_, columns);
   }
 
-  // What attention leaves of some rows.
-  struct Results {
-    std::vector<float> output, max;  // rows of `columns`
-    std::vector<double> total;
-
-    bool same_row(std::size_t row, const Results& other, std::size_t num_columns) const {
-      return same_bits(&output[row * num_columns], &other.output[row * num_columns], num_columns) &&
-             same_bits(&max[row], &other.max[row], 1) &&
-             (total[row] == other.total[row] || (std::isnan(total[row]) && std::isnan(other.total[row])));
-    }
-  };
-  // Rows first to first + count - 1 by `attend`; the keys in one call, or each in so many.
-  Results attend(std::size_t first, std::size_t count, std::size_t tile_keys, std::size_t keys_per_call = 0,
-                 std::size_t stride = 0) {
-    start(first, count);
-    if (keys_per_call == 0) keys_per_call = std::max<std::size_t>(num_keys, 1);
-    if (stride == 0) stride = tile_keys;
-    GuardedArray<float> scores(2 * kernels::kPartsRowsPerStep * stride);
-    std::fill(scores.begin(), scores.end(), kNaN);
-    const TilesOfThread tiles(kernels_);
-    WholeTiles tiles_of_sums(sums_, first, count, sums_stride_);
-    for (std::size_t begin = 0; begin < num_keys; begin += keys_per_call) {
-      const std::size_t keys = std::min(keys_per_call, num_keys - begin);
-      const std::vector<std::int32_t> lens = lens_within(first, count, begin, keys);
-      kernels::AttendPartsArgs args{.score = score_args(first, count, begin, keys),
-                                    .softmax = softmax_args(first, count, tiles_of_sums.data()),
-                                    .pool = pool_args(count, begin, keys),
-                                    .tile_keys = tile_keys};
-      args.score.lens = lens.data();
-      args.score.scores = scores.data();
-      args.score.scores_stride = stride_of(stride);
-      args.pool.c = tiles_of_sums.data();
-      args.pool.accumulate = begin > 0;
-      kernels_.attend(args);
-    }
-    return finish(first, count, tiles_of_sums.data());
-  }
-  // The same by `score`, the softmax's step and `pool`, tile by tile.
-  Results attend_by_steps(std::size_t first, std::size_t count, std::size_t tile_keys) {
-    start(first, count);
-    GuardedArray<float> scores(up_to(count, kernels::kPartsRows) * tile_keys);
-    std::fill(scores.begin(), scores.end(), kNaN);
-    const TilesOfThread tiles(kernels_);
-    WholeTiles tiles_of_sums(sums_, first, count, sums_stride_);
-    for (std::size_t begin = 0; begin < num_keys; begin += tile_keys) {
-      const std::size_t keys = std::min(tile_keys, num_keys - begin);
-      const std::vector<std::int32_t> lens = lens_within(first, count, begin, keys);
-      kernels::ScorePartsArgs score = score_args(first, count, begin, keys);
-      score.lens = lens.data();
-      score.scores = scores.data();
-      score.scores_stride = stride_of(tile_keys);
-      kernels_.score(score);
-      kernels::SoftmaxTileArgs softmax = softmax_args(first, count, tiles_of_sums.data());
-      softmax.scores = score.scores;
-      softmax.scores_stride = score.scores_stride;
-      softmax.num_columns = keys;
-      softmax.lens = lens.data();
-      softmax_.step(softmax);
-      kernels::PoolPartsArgs pool = pool_args(count, begin, keys);
-      pool.powers = score.scores;
-      pool.powers_stride = score.scores_stride;
-      pool.lens = lens.data();
-      pool.c = tiles_of_sums.data();
-      pool.accumulate = begin > 0;
-      kernels_.pool(pool);
-    }
-    return finish(first, count, tiles_of_sums.data());
-  }
-  // Against softmax attention in double, in units of the contract's bound: 2e-7 (4 + max |score|) max |v|.
-  double error_in_bounds(const Results& results, std::size_t row) {
-    std::vector<double> exponents;
-    double most = -std::numeric_limits<double>::infinity(), magnitude = 0, largest_value = 0, total = 0;
-    for (std::size_t j = 0; j < seen(row); ++j) {
-      double sum = 0;
-      for (std::size_t k = 0; k < size; ++k) {
-        sum += static_cast<double>(query(row, k)) * static_cast<double>(key(j, k));
-      }
-      exponents.push_back(sum);
-      most = std::max(most, sum);
-      if (std::isfinite(sum)) magnitude = std::max(magnitude, std::abs(sum));
-      for (std::size_t n = 0; n < columns; ++n) {
-        largest_value = std::max(largest_value, std::abs(static_cast<double>(value(j, n))));
-      }
-    }
-    const bool any = most > -std::numeric_limits<double>::infinity();
-    for (double& exponent : exponents) total += exponent = any ? std::exp2(exponent - most) : 0.0;
-    double worst = 0;
-    for (std::size_t n = 0; n < columns; ++n) {
-      double sum = 0;
-      for (std::size_t j = 0; j < seen(row); ++j) sum += exponents[j] * static_cast<double>(value(j, n));
-      const double expected = any ? sum / total : 0.0, actual = static_cast<double>(results.output[row * columns + n]);
-      if (actual == expected) continue;
-      const double bound = 2e-7 * (4 + 0.6931471805599453 * magnitude) * largest_value;
-      worst = worse(worst, std::abs(actual - expected) / bound);
-    }
-    return worst;
-  }
-
   const std::size_t num_rows, num_keys, size, columns, width;
 
- private:
+ protected:
   using AlignedSums = GuardedArray<float>;  // its length a multiple of the lanes
 
   void take_queries(std::size_t first, std::size_t count) {
@@ -450,62 +349,16 @@ class PartsHead {
             .scratch = scratch_.data()};
   }
   kernels::PoolPartsArgs pool_args(std::size_t count) { return pool_args(count, 0, num_keys); }
-  kernels::SoftmaxTileArgs softmax_args(std::size_t first, std::size_t count, float* sums) {
-    return {.scores = nullptr,
-            .scores_stride = 0,
-            .num_rows = count,
-            .num_columns = 0,
-            .lens = nullptr,
-            .scale = 1.0f,
-            .row_max = row_max_.data() + first,
-            .row_sums = row_sums_.data() + first * softmax_.sums_stride,
-            .accumulators = sums,
-            .accumulators_stride = stride_of(sums_stride_),
-            .accumulator_columns = sums_stride_};
-  }
-  std::vector<std::int32_t> lens_within(std::size_t first, std::size_t count, std::size_t begin,
-                                        std::size_t keys) const {
-    std::vector<std::int32_t> lens;
-    for (std::size_t row = first; row < first + count; ++row) {
-      lens.push_back(std::clamp(lens_[row] - static_cast<std::int32_t>(begin), 0, static_cast<std::int32_t>(keys)));
-    }
-    return lens;
-  }
-  void start(std::size_t first, std::size_t count) {
-    take_queries(first, count);
-    take_keys();
-    take_values();
-    std::fill(scratch_.begin(), scratch_.end(), std::uint16_t{0x7fc1});
-    std::fill(sums_.begin(), sums_.end(), kNaN);
-    std::fill(row_max_.begin(), row_max_.end(), -kInfinity);
-    std::fill(row_sums_.begin(), row_sums_.end(), 0.0f);
-  }
-  // Rows that were not asked for stay NaN.
-  Results finish(std::size_t first, std::size_t count, const float* sums) {
-    Results results{std::vector<float>(num_rows * columns, kNaN),
-                    {row_max_.begin(), row_max_.end()},
-                    std::vector<double>(num_rows)};
-    softmax_.total_sums(row_sums_.data(), num_rows, results.total.data());
-    softmax_.finish_rows({.accumulators = sums,
-                          .accumulators_stride = stride_of(sums_stride_),
-                          .row_sum = results.total.data() + first,
-                          .output = results.output.data() + first * columns,
-                          .output_stride = stride_of(columns),
-                          .num_rows = count,
-                          .num_columns = columns});
-    return results;
-  }
 
   kernels::TilePartsKernels kernels_;
   kernels::TileProductKernels plain_;
-  kernels::SoftmaxTileKernels softmax_;
   bool in_place_;
   GuardedArray<float> key_panels_, queries_, values_;
   GuardedArray<std::uint16_t> query_parts_, key_parts_, value_parts_;
   GuardedArray<std::uint8_t> fit_queries_, fit_keys_, fit_values_;
   GuardedArray<std::uint16_t> scratch_;
   std::size_t scores_stride_, sums_stride_;
-  GuardedArray<float> scores_, sums_, row_max_, row_sums_;
+  GuardedArray<float> scores_, sums_;
   std::vector<std::int32_t> lens_;
   bool all_queries_fit_ = true, all_keys_fit_ = true, all_values_fit_ = true, all_fit_ = true;
 };
