@@ -22,6 +22,11 @@ struct Rows {
   }
 };
 
+template <class T>
+Rows<const T> read_only(const Rows<T>& rows) {
+  return {rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
+}
+
 // (B, H, N, D), or (B, N, D) as one head. The innermost stride is 1.
 template <class T>
 Rows<T> rows_of(const TensorView<T>& view) {

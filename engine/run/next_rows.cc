@@ -12,9 +12,7 @@ kernels::PrefetchRows rows_from(const Rows<const float>& rows, std::int64_t b, s
 }
 
 void NextRows::set_current(std::int64_t b, const Queries& group, const Queries& next_group) {
-  const Rows<const float> output{job_.output.data, job_.output.batch_stride, job_.output.head_stride,
-                                 job_.output.row_stride};
-  rows_[0] = rows_from(output, b, group.h, group.first, group.last, plan_.head_value_size);
+  rows_[0] = rows_from(read_only(job_.output), b, group.h, group.first, group.last, plan_.head_value_size);
   rows_[1] = rows_from(job_.queries, b, next_group.h, next_group.first, next_group.last, plan_.score_size);
 }
 

@@ -36,9 +36,7 @@ void NextSlices::set_next_item(std::size_t item, std::size_t most_keys) {
   const std::int64_t heads = next.heads.count() * plan_.heads_per_kv_head();
   next_[0] = rows_of_heads(job_.queries, next.b, first, heads, 0, queries, plan_.score_size);
   if (plan_.has_chunks()) return;  // results are left to be merged
-  const Rows<const float> output{job_.output.data, job_.output.batch_stride, job_.output.head_stride,
-                                 job_.output.row_stride};
-  next_[3] = rows_of_heads(output, next.b, first, heads, 0, queries, plan_.head_value_size);
+  next_[3] = rows_of_heads(read_only(job_.output), next.b, first, heads, 0, queries, plan_.head_value_size);
 }
 
 std::span<kernels::PrefetchRows> NextSlices::slice(std::size_t i, std::size_t n) {

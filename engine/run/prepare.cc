@@ -95,7 +95,7 @@ void pack_gaussian(const Addition& addition, std::int64_t b, std::int64_t h) {
   for (std::int64_t j = 0; j < addition.count(b); ++j) {
     std::copy_n(addition.keys.keys.at(b, h, j), size, rows.at(b, h, before + j));
   }
-  const Rows<const float> kept{rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
+  const Rows<const float> kept = read_only(rows);
   const auto total = static_cast<std::size_t>(before + addition.count(b));
   const float* center = central_key(kept, b, h, total, size).key;
   const bool same_center = center == central_key(kept, b, h, static_cast<std::size_t>(before), size).key;

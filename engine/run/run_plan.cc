@@ -70,11 +70,6 @@ Rows<float> projected_rows(const Run& run, std::size_t offset, std::int64_t rows
   return {run.part<float>(offset), rows * size, head_size, size};
 }
 
-template <class T>
-Rows<const T> read_only(const Rows<T>& rows) {
-  return {rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
-}
-
 // Queries, keys and values as the score sees them; what has no map is used as it lies, what is prepared is there.
 void map_inputs(const Run& run, bool prepared, const std::int64_t* query_starts, PoolJob& pool) {
   const PlanImpl& plan = run.plan;
