@@ -49,17 +49,18 @@ void NextKeys::set_current_head(const TilesItem& item, std::int64_t head, std::s
 void NextKeys::set_current_keys(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit,
                                 bool is_last_group) {
   if (!plan_.factored) return;
-  rows_ = {keys.values_ahead(first, end), {}};
+  rows_[kValues] = keys.values_ahead(first, end);
+  rows_[kKeys] = {};
   if (end >= limit) {
-    if (is_last_group) rows_[1] = next_head_;
+    if (is_last_group) rows_[kKeys] = next_head_;
   } else if (!projects_whole_entries(job_)) {
-    rows_[1] = keys_from(job_, keys.entry(), keys.head(), end, std::min(limit, end + plan_.span_keys));
+    rows_[kKeys] = keys_from(job_, keys.entry(), keys.head(), end, std::min(limit, end + plan_.span_keys));
   }
 }
 
 std::size_t NextKeys::num_lines(std::size_t tiles) const {
-  const std::size_t values = rows_[0].num_lines();
-  return std::max(values, divide_up(values + rows_[1].num_lines(), tiles));
+  const std::size_t values = rows_[kValues].num_lines();
+  return std::max(values, divide_up(values + rows_[kKeys].num_lines(), tiles));
 }
 
 }  // namespace attend::detail

@@ -37,8 +37,9 @@ class NextKeys {
  private:
   const PoolJob& job_;
   const PlanImpl& plan_;
-  std::array<kernels::PrefetchRows, 2> rows_{};  // values, keys
-  kernels::PrefetchRows next_head_{};            // keys that it begins with
+  enum Place { kValues, kKeys, kNumPlaces };
+  std::array<kernels::PrefetchRows, kNumPlaces> rows_{};
+  kernels::PrefetchRows next_head_{};  // keys that it begins with
 };
 
 }  // namespace attend::detail

@@ -12,8 +12,8 @@ kernels::PrefetchRows rows_from(const Rows<const float>& rows, std::int64_t b, s
 }
 
 void NextRows::set_current(std::int64_t b, const Queries& group, const Queries& next_group) {
-  rows_[0] = rows_from(read_only(job_.output), b, group.h, group.first, group.last, plan_.head_value_size);
-  rows_[1] = rows_from(job_.queries, b, next_group.h, next_group.first, next_group.last, plan_.score_size);
+  rows_[kOutput] = rows_from(read_only(job_.output), b, group.h, group.first, group.last, plan_.head_value_size);
+  rows_[kQueries] = rows_from(job_.queries, b, next_group.h, next_group.first, next_group.last, plan_.score_size);
 }
 
 void NextRows::set_next_item(std::size_t item, std::size_t most_keys) {
@@ -28,10 +28,10 @@ void NextRows::set_next_item(std::size_t item, std::size_t most_keys) {
   const auto last = static_cast<std::int64_t>(std::min(limit, begin + most_keys));
   if (plan_.query_ranges == 1) {
     const auto group = std::min(job_.visible.num_queries(b), static_cast<std::int64_t>(plan_.group_queries));
-    rows_[2] = rows_from(job_.queries, b, kv_head * plan_.heads_per_kv_head(), 0, group, plan_.score_size);
+    rows_[kItemQueries] = rows_from(job_.queries, b, kv_head * plan_.heads_per_kv_head(), 0, group, plan_.score_size);
   }
-  rows_[3] = rows_from(job_.keys, b, kv_head, first, last, plan_.score_size);
-  rows_[4] = rows_from(job_.values, b, kv_head, first, last, plan_.head_value_size);
+  rows_[kItemKeys] = rows_from(job_.keys, b, kv_head, first, last, plan_.score_size);
+  rows_[kItemValues] = rows_from(job_.values, b, kv_head, first, last, plan_.head_value_size);
 }
 
 kernels::PrefetchRows* NextRows::next() {

@@ -40,7 +40,9 @@ class NextRows {
  private:
   const PoolJob& job_;
   const PlanImpl& plan_;
-  std::array<kernels::PrefetchRows, 5> rows_{};  // output, queries; queries, keys and values of the next item
+  // The output, and the queries of the next group; what the next item begins with.
+  enum Place { kOutput, kQueries, kItemQueries, kItemKeys, kItemValues, kNumPlaces };
+  std::array<kernels::PrefetchRows, kNumPlaces> rows_{};
 };
 
 }  // namespace attend::detail

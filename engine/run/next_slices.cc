@@ -21,8 +21,8 @@ NextSlices::HeadRows NextSlices::rows_of_heads(const Rows<const float>& rows, st
 
 void NextSlices::set_next_keys(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last) {
   next_ = {};
-  next_[1] = rows_of_heads(job_.keys, b, heads.first, heads.count(), first, last, plan_.score_size);
-  next_[2] = rows_of_heads(job_.values, b, heads.first, heads.count(), first, last, plan_.head_value_size);
+  next_[kKeys] = rows_of_heads(job_.keys, b, heads.first, heads.count(), first, last, plan_.score_size);
+  next_[kValues] = rows_of_heads(job_.values, b, heads.first, heads.count(), first, last, plan_.head_value_size);
 }
 
 void NextSlices::set_next_item(std::size_t item, std::size_t most_keys) {
@@ -34,9 +34,9 @@ void NextSlices::set_next_item(std::size_t item, std::size_t most_keys) {
   const auto queries = static_cast<std::size_t>(job_.visible.num_queries(next.b));
   const std::int64_t first = next.heads.first * plan_.heads_per_kv_head();
   const std::int64_t heads = next.heads.count() * plan_.heads_per_kv_head();
-  next_[0] = rows_of_heads(job_.queries, next.b, first, heads, 0, queries, plan_.score_size);
+  next_[kQueries] = rows_of_heads(job_.queries, next.b, first, heads, 0, queries, plan_.score_size);
   if (plan_.has_chunks()) return;  // results are left to be merged
-  next_[3] = rows_of_heads(read_only(job_.output), next.b, first, heads, 0, queries, plan_.head_value_size);
+  next_[kOutput] = rows_of_heads(read_only(job_.output), next.b, first, heads, 0, queries, plan_.head_value_size);
 }
 
 std::span<kernels::PrefetchRows> NextSlices::slice(std::size_t i, std::size_t n) {

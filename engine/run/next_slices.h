@@ -40,8 +40,9 @@ class NextSlices {
 
   const PoolJob& job_;
   const PlanImpl& plan_;
-  std::array<HeadRows, 4> next_{};  // queries, keys, values, output
-  std::array<kernels::PrefetchRows, 4> slice_{};
+  enum Place { kQueries, kKeys, kValues, kOutput, kNumPlaces };
+  std::array<HeadRows, kNumPlaces> next_{};
+  std::array<kernels::PrefetchRows, kNumPlaces> slice_{};
 };
 
 }  // namespace attend::detail
