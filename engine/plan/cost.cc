@@ -32,13 +32,12 @@ struct PairsShares {
 };
 constexpr PairsShares kPairsOnZen4{1.25, 1.2, 1.35}, kPairsOnZen5{1.1, 1.0, 1.13};
 const PairsShares& pairs_shares() { return this_cpu().is_zen5() ? kPairsOnZen5 : kPairsOnZen4; }
-// By bfloat16 parts, of at most 16 / 6 times the peak. bench: dot/b1_h32_kv8_m2048_n2048_d128, planner/*.
-constexpr double kPartsProductShare = 1.3;
+// By bfloat16 parts, of at most 16 / 6 times the peak: of scores and pooling, and of projections. bench:
+// dot/b1_h32_kv8_m2048_n2048_d128, planner/*; linear/*/AVX3_parts.
+constexpr double kPartsShare = 1.3, kPartsProjectionShare = 1.3;
 constexpr double kDecodeSize = 130;  // of a row of keys that reaches half of the peak
 // Of projections, by oneDNN or by our own kernel. bench: linear/*.
 constexpr double kProjectionShare = 0.9;
-// By bfloat16 parts, of at most 16 / 6 times the peak. bench: linear/*/AVX3_parts.
-constexpr double kPartsShare = 1.3;
 // Packing reads and writes within L2, transposing keys. bench: pack_keys/*, pack_values/*, pack_queries/*.
 constexpr double kPackingShare = 0.35;
 // Of a run, and of a head of an entry or a chunk of its keys. bench: overhead/*.
@@ -94,9 +93,9 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
       break;
   }
   const double share = plan.pooling == Pooling::kFused ? kFusedShare : kMaterialisedShare;
-  // Elsewhere they are for tests.
+  // Without tiles, parts are for tests alone.
   if (plan.parts && plan.kernels->tile_parts.has_tiles) {
-    return (score_flops * in_whole_vectors(n) + pool_flops * in_whole_vectors(columns)) / kPartsProductShare;
+    return (score_flops * in_whole_vectors(n) + pool_flops * in_whole_vectors(columns)) / kPartsShare;
   }
   const bool has_registers = plan.kernels->tile_pairs.has_registers_for_pairs;
   const bool scores_by_pairs = plan.pairs_scores && has_registers, pools_by_pairs = plan.pairs_values && has_registers;
@@ -167,7 +166,7 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
   for_each_map(plan, [&](const matmul::Linear& map, double flops) {
     const double peak = map.runs_on_plan_target() ? machine.flops : machine.projection_flops;
     const kernels::LinearRowsKernels kernels = plan.linear_rows(&map);
-    const double share = map.goes_by_parts(kernels)   ? kPartsShare
+    const double share = map.goes_by_parts(kernels)   ? kPartsProjectionShare
                          : map.goes_by_pairs(kernels) ? pairs_shares().projections
                                                       : kProjectionShare;
     cost.projection_seconds += ratio(flops, peak * share);

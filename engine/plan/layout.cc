@@ -15,8 +15,8 @@ constexpr const char* kPrepared = "prepared keys";
 
 std::size_t map_out(const matmul::Linear* map) { return map == nullptr ? 0 : map->out_size(); }
 
-// One number per key and key-value head of the batch.
-std::size_t head_keys(const PlanImpl& plan, const char* what) {
+// Keys of all heads of the batch.
+std::size_t num_all_keys(const PlanImpl& plan, const char* what) {
   const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_kv_heads), what);
   return checked_multiply(heads, plan.key_capacity, what);
 }
@@ -41,7 +41,7 @@ void lay_out_shared(PlanImpl& plan, Carver& shared) {
   layout.key = shared.take(checked_multiply(key_rows, map_out(plan.key_map), kWorkspace), sizeof(float));
   layout.value = shared.take(checked_multiply(key_rows, map_out(plan.value_map), kWorkspace), sizeof(float));
   if (plan.keeps_key_exps()) {
-    const std::size_t keys = head_keys(plan, kWorkspace);
+    const std::size_t keys = num_all_keys(plan, kWorkspace);
     layout.key_exps = shared.take(checked_multiply(keys, plan.inner_size, kWorkspace), sizeof(float));
     layout.key_max = shared.take(keys, sizeof(float));
   }
@@ -190,7 +190,7 @@ void lay_out_workspace(PlanImpl& plan) {
 
 void lay_out_prepared(PlanImpl& plan) {
   const std::size_t heads = checked_multiply(to_size(plan.shape.batch), to_size(plan.num_kv_heads), kPrepared);
-  const std::size_t keys = head_keys(plan, kPrepared);
+  const std::size_t keys = num_all_keys(plan, kPrepared);
   PreparedLayout& layout = plan.prepared;
   Carver memory(kPrepared);
   const auto per_key = [&](std::size_t columns) {

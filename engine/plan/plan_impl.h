@@ -2,6 +2,7 @@
 #ifndef ATTEND_PLAN_PLAN_IMPL_H_
 #define ATTEND_PLAN_PLAN_IMPL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,8 +13,8 @@
 #include "attend/plan.h"
 #include "engine/base/checked.h"
 #include "engine/kernels/kernel_set.h"
-#include "engine/plan/prefetch_rules.h"
 #include "engine/plan/layer.h"
+#include "engine/plan/prefetch_rules.h"
 
 namespace attend::detail {
 
@@ -33,10 +34,11 @@ enum class Pooling {
   // Key tile by key tile with online softmax: scores of one tile exist at a time. Weights, where they are asked for,
   // are scored again once the sums of their row are known.
   kFused,
-  kMaterialised,  // all scores of a row at once, softmax, then pooling of the values by the weights as they are
-                  // returned
-  kLanes,         // few queries: they are the lanes, keys and values are read where they lie
-  kDecode,        // a handful of queries: keys and values are read once, in the order of memory
+  // All scores of a row at once, softmax, then pooling: by the weights as they are returned, or in products by pairs of
+  // terms by powers, which become weights at last.
+  kMaterialised,
+  kLanes,   // few queries: they are the lanes, keys and values are read where they lie
+  kDecode,  // a handful of queries: keys and values are read once, in the order of memory
 };
 
 // The tile product sums blocks of 128 keys, and adds blocks to a row's accumulators one after another. Up to 64

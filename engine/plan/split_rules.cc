@@ -88,35 +88,8 @@ std::size_t lanes_head_ranges(const PlanImpl& plan, std::size_t items) {
   return std::min(std::max(least, for_threads), heads);
 }
 
-}  // namespace
-
-// Where all queries of an entry fit one group, nobody else wants its projected keys: they never leave the worker's
-// cache. Several small entries together fill the blocks of rows that projections are made in. One entry must not keep
-// the other threads waiting, though.
-void choose_projection(PlanImpl& plan) {
-  if (!plan.factored || plan.layer->is_multi_head || plan.options.prepared_keys) return;
-  const std::size_t batch = to_size(plan.shape.batch), threads = to_size(plan.options.threads);
-  const bool enough_items = threads == 1 || batch * plan.num_chunks() >= kItemsPerThread * threads;
-  const bool one_group = plan.pooling == Pooling::kFused && to_size(plan.shape.num_queries) <= plan.group_queries;
-  if (enough_items && one_group) {
-    const std::size_t fitting = kWindowBytes / (std::max<std::size_t>(plan.inner_size, 1) * sizeof(float));
-    const std::size_t most = std::max<std::size_t>(batch / (threads == 1 ? 1 : kItemsPerThread * threads), 1);
-    const bool whole = !plan.has_chunks() && plan.key_capacity <= fitting;
-    if (whole) plan.entries_per_item = std::clamp<std::size_t>(fitting / plan.key_capacity, 1, most);
-    plan.window_keys = whole ? plan.entries_per_item * plan.key_capacity : plan.span_keys;
-  }
-  plan.reasons.push_back(
-      {"projection", plan.window_keys == 0
-                         ? std::string("keys are projected before they are pooled: several workers or groups of "
-                                       "queries want them")
-                         : "keys are projected " + std::to_string(plan.window_keys) +
-                               " at a time by the worker that pools them, " + std::to_string(plan.entries_per_item) +
-                               (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
-}
-
-namespace {
-
-// Into how many ranges the queries or the heads of a unit go.
+// Into how many ranges the queries of each key-value head go, or the heads of each entry where rows are read where they
+// lie.
 void choose_ranges(PlanImpl& plan) {
   const std::int64_t heads_per_unit = plan.reads_rows() ? 1 : plan.num_kv_heads;
   const std::size_t units = std::max<std::size_t>(to_size(plan.shape.batch * heads_per_unit), 1);
@@ -155,6 +128,30 @@ std::string chunks_text(const PlanImpl& plan) {
 }
 
 }  // namespace
+
+// Where all queries of an entry fit one group, nobody else wants its projected keys: they never leave the worker's
+// cache. Several small entries together fill the blocks of rows that projections are made in. One entry must not keep
+// the other threads waiting, though.
+void choose_projection(PlanImpl& plan) {
+  if (!plan.factored || plan.layer->is_multi_head || plan.options.prepared_keys) return;
+  const std::size_t batch = to_size(plan.shape.batch), threads = to_size(plan.options.threads);
+  const bool enough_items = threads == 1 || batch * plan.num_chunks() >= kItemsPerThread * threads;
+  const bool one_group = plan.pooling == Pooling::kFused && to_size(plan.shape.num_queries) <= plan.group_queries;
+  if (enough_items && one_group) {
+    const std::size_t fitting = kWindowBytes / (std::max<std::size_t>(plan.inner_size, 1) * sizeof(float));
+    const std::size_t most = std::max<std::size_t>(batch / (threads == 1 ? 1 : kItemsPerThread * threads), 1);
+    const bool whole = !plan.has_chunks() && plan.key_capacity <= fitting;
+    if (whole) plan.entries_per_item = std::clamp<std::size_t>(fitting / plan.key_capacity, 1, most);
+    plan.window_keys = whole ? plan.entries_per_item * plan.key_capacity : plan.span_keys;
+  }
+  plan.reasons.push_back(
+      {"projection", plan.window_keys == 0
+                         ? std::string("keys are projected before they are pooled: several workers or groups of "
+                                       "queries want them")
+                         : "keys are projected " + std::to_string(plan.window_keys) +
+                               " at a time by the worker that pools them, " + std::to_string(plan.entries_per_item) +
+                               (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
+}
 
 void choose_split(PlanImpl& plan) {
   choose_ranges(plan);

@@ -12,10 +12,11 @@
 
 namespace attend::detail {
 
-// Parts that are not kept are null: workers then pack what they need themselves, span by span.
+// What is not kept is null: workers then pack what they need themselves, span by span.
 struct KeySide {
   const PlanImpl* plan = nullptr;
-  // Projected keys of an additive score, keys of a gaussian; keys and values that are few queries' (plan.reads_rows()).
+  // Projected keys of an additive score, keys of a gaussian; where queries are few, keys and values
+  // (plan.reads_rows()).
   Rows<float> rows{}, value_rows{};
   float* key_panels = nullptr;            // dot, gaussian
   float* key_exps = nullptr;              // factored additive score: e^2b in vectors of keys ...

@@ -18,7 +18,7 @@ class KeyWindow {
     keys_.destination = {};
   }
 
-  // Where the exponentials are that hold() made.
+  // Where the exponentials are that hold() has made.
   const KeySide& side() const { return side_; }
 
   // Makes the exponentials of keys `first` to last - 1, as far as they are visible, of entries b to b_end - 1; nothing
@@ -39,7 +39,8 @@ class KeyWindow {
   MapJob keys_;
   std::byte* const worker_;
   KeySide side_;
-  std::int64_t b_end_ = 0;  // of side_.first_entry ... and side_.first_key ...
+  // Held are keys side_.first_key to last_ - 1 of entries side_.first_entry to b_end_ - 1.
+  std::int64_t b_end_ = 0;
   std::size_t last_ = 0;
   bool failed_ = false;
 };

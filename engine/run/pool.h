@@ -100,8 +100,8 @@ void clear_weights(const PoolJob& job, std::int64_t b, std::int64_t h, std::int6
 // left to merge_chunks. False if none of them sees a key of this chunk.
 bool begin_heads(const PoolJob& job, std::int64_t b, std::int64_t first, std::int64_t last, std::size_t chunk);
 
-// Stores o, m and l of a chunk and some queries of a head, from query m on, for merge_chunks. Rows of accumulators are
-// padded_values apart.
+// Stores what softmax_tile.h calls o, m and l of a chunk and some queries of a head, from query m on, for merge_chunks.
+// Rows of accumulators are padded_values apart.
 void store_chunk(const PoolJob& job, std::int64_t b, std::int64_t h, std::size_t chunk, std::int64_t m,
                  std::size_t rows, const float* accumulators, const float* row_max, const double* row_sums);
 
