@@ -26,17 +26,6 @@ void pause_briefly() {
 #endif
 }
 
-}  // namespace
-
-int ThreadPool::available_threads() {
-  int cpus = usable_cpus();
-  const int quota = static_cast<int>(std::ceil(quota_cpus()));
-  if (quota > 0) cpus = std::min(cpus, quota);
-  return std::max(1, cpus);
-}
-
-namespace {
-
 // How long a thread looks for the next loop, or for the end of this one, before it sleeps. Being woken takes some 50
 // us, which is what a run of a millisecond would lose at each of its loops; between requests nobody spins.
 constexpr auto kSpin = std::chrono::microseconds(100);
@@ -55,6 +44,13 @@ bool spin_until(const Condition& condition) {
 }
 
 }  // namespace
+
+int ThreadPool::available_threads() {
+  int cpus = usable_cpus();
+  const int quota = static_cast<int>(std::ceil(quota_cpus()));
+  if (quota > 0) cpus = std::min(cpus, quota);
+  return std::max(1, cpus);
+}
 
 // One loop at a time. A loop is a generation: workers notice when it changes, draw task numbers until none is left, and
 // the caller returns when the last task has.
