@@ -11,14 +11,14 @@
 namespace attend::detail {
 namespace {
 
-// What a worker has of one key-value head between steps.
+// What a worker has of one key-value head between steps, by lane (kernels::LanesArgs).
 struct HeadState {
   float* queries;
   float* accumulators;
   float* max;
   float* sum;
-  float* lost;
-  float* step_max;
+  float* lost;      // what roundings have added to sum
+  float* step_max;  // max after each step, where attention weights are asked for
 };
 
 // The queries of one entry that share a key-value head, of some such heads, against all their keys or one chunk of
@@ -167,7 +167,7 @@ class LanesPooler {
                    .packed = state_.queries});
   }
 
-  // What to prefetch during a step: what follows it, where all steps of a head are taken before the next head's.
+  // In the order of memory, where all steps of a head are taken before the next head's: what follows this step.
   void prefetch_behind_step_of_head(std::size_t first, std::size_t next) {
     const std::size_t behind = first + plan_.tile_keys;
     std::size_t slice = 0, slices = 1;
@@ -185,8 +185,9 @@ class LanesPooler {
     ahead_ = next_slices_.slice(slice, slices);
   }
 
-  // The same a head at a time, and in the last step what the next head begins with.
-  std::span<kernels::PrefetchRows> ahead(std::size_t first) {
+  // What to prefetch during a step. Not in that order: this head's next step, or behind its last one what next_rows_
+  // was told of.
+  std::span<kernels::PrefetchRows> ahead_of_step(std::size_t first) {
     if (!is_far_ || in_order_) return ahead_;
     const std::size_t behind = first + plan_.tile_keys;
     if (behind >= longest_) return next_rows_.all();
@@ -220,7 +221,7 @@ class LanesPooler {
                    .lane_sum = state_.sum,
                    .lane_lost = state_.lost,
                    .accumulators = state_.accumulators,
-                   .ahead = ahead(first),
+                   .ahead = ahead_of_step(first),
                    .two_lines = plan_.lanes_prefetch.two_lines,
                    .ahead_of_values = in_order_,
                    .keep_values = keep_values_,
@@ -296,8 +297,8 @@ class LanesPooler {
   const HeadRange heads_;
   const std::size_t chunk_;
   const std::size_t num_heads_, num_queries_;  // query heads of a key-value head; computed queries of each
-  const std::size_t used_, num_lanes_;
-  const std::size_t begin_, limit_;  // keys
+  const std::size_t used_, num_lanes_;         // lanes that are queries; with those that pad vectors
+  const std::size_t begin_, limit_;            // keys
   std::byte* const worker_;
   std::int32_t* const lens_;
   std::int32_t* const tile_lens_;
@@ -313,7 +314,7 @@ class LanesPooler {
   NextRows next_rows_;
   NextSlices next_slices_;
   std::array<kernels::PrefetchRows, 2> next_step_;
-  std::span<kernels::PrefetchRows> ahead_;
+  std::span<kernels::PrefetchRows> ahead_;  // of next_slices_, during the step at work; else none
 };
 
 }  // namespace
