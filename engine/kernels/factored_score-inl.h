@@ -297,17 +297,6 @@ HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
   }
 }
 
-// max(max, |x|), and max if x is NaN.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V MaxAbs(D /*d*/, V max, V x) {
-  x = hn::Abs(x);
-#if HWY_ARCH_X86 && !ATTEND_TARGET_IS_EMULATED
-  return hn::Max(x, max);  // maxps returns its second operand when either is NaN, as in ClampKeepNaN
-#else
-  return hn::IfThenElse(hn::Gt(x, max), x, max);
-#endif
-}
-
 // exps[i] = factors[i] e^(2 x[i]); returns max_i |x[i]|, NaN passed over.
 template <class D>
 HWY_INLINE float ExpsOfRow(D d, const float* HWY_RESTRICT x, const float* HWY_RESTRICT factors, size_t n,
@@ -318,12 +307,12 @@ HWY_INLINE float ExpsOfRow(D d, const float* HWY_RESTRICT x, const float* HWY_RE
   size_t i = 0;
   for (; i + N <= n; i += N) {
     const V v = hn::LoadU(d, x + i);
-    max = MaxAbs(d, max, v);
+    max = simd::MaxKeepNaN(d, max, hn::Abs(v));  // NaN is passed over
     hn::StoreU(hn::Mul(simd::ExpInRange<2>(d, v), hn::LoadU(d, factors + i)), d, exps + i);
   }
   if (i < n) {
     const V v = simd::LoadTail(d, x + i, n - i);
-    max = MaxAbs(d, max, v);
+    max = simd::MaxKeepNaN(d, max, hn::Abs(v));  // NaN is passed over
     const V y = hn::Mul(simd::ExpInRange<2>(d, v), simd::LoadTail(d, factors + i, n - i));
     simd::StoreTail(y, d, exps + i, n - i);
   }

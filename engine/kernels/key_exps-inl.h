@@ -29,7 +29,7 @@ namespace simd = attend::HWY_NAMESPACE;
 // e^2b, for b in the range of a tier; max becomes max(max, |b|), or stays where b is NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpAndMax(D d, V b, V& max) {
-  max = MaxAbs(d, max, b);
+  max = simd::MaxKeepNaN(d, max, hn::Abs(b));  // NaN is passed over
   return simd::ExpInRange<2>(d, b);
 }
 

@@ -134,8 +134,8 @@ HWY_INLINE void AddColumnInOrder(D d, V x0, V x1, V x2, V y, V& sum0, V& sum1, V
   if constexpr (kRows > 2) AddProductInOrder(d, x2, y, sum2);
 }
 
-// min(v, high), and NaN for a v of NaN, which hn::Min does not promise. On x86, MINPS and MAXPS return their second
-// operand when either is NaN (Intel SDM), and Highway keeps the order of operands.
+// min(v, high), and v where either is NaN, which hn::Min does not promise. On x86, MINPS and MAXPS return their second
+// operand then (Intel SDM), and Highway keeps the order of operands.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V MinKeepNaN(D /*d*/, V v, V high) {
 #if HWY_ARCH_X86 && !ATTEND_TARGET_IS_EMULATED
