@@ -18,9 +18,6 @@ class KeySpans {
   // window: where keys are projected, or null.
   KeySpans(const HeadSpans& head, KeyWindow* window, std::byte* worker);
 
-  std::int64_t entry() const { return head_.b; }
-  std::int64_t head() const { return head_.h; }  // of keys
-
   // What a gaussian's keys and queries are moved by, or null.
   const float* center() const { return center_.key; }
   // Whether that follows from the keys which a row sees that sees the first `len` of the head.

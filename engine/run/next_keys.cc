@@ -46,15 +46,15 @@ void NextKeys::set_current_head(const TilesItem& item, std::int64_t head, std::s
   next_head_ = keys_from(job_, b, next % plan_.num_kv_heads, begin, std::min(limit, begin + held));
 }
 
-void NextKeys::set_current_keys(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit,
+void NextKeys::set_current_keys(const ValueSpans& values, std::size_t first, std::size_t end, std::size_t limit,
                                 bool is_last_group) {
   if (!plan_.factored) return;
-  rows_[kValues] = keys.values_ahead(first, end);
+  rows_[kValues] = values.values_ahead(first, end);
   rows_[kKeys] = {};
   if (end >= limit) {
     if (is_last_group) rows_[kKeys] = next_head_;
   } else if (!projects_whole_entries(job_)) {
-    rows_[kKeys] = keys_from(job_, keys.entry(), keys.head(), end, std::min(limit, end + plan_.span_keys));
+    rows_[kKeys] = keys_from(job_, values.entry(), values.head(), end, std::min(limit, end + plan_.span_keys));
   }
 }
 

@@ -11,8 +11,8 @@
 #include <span>
 
 #include "engine/kernels/prefetch.h"
-#include "engine/run/head_keys.h"
 #include "engine/run/pool.h"
+#include "engine/run/value_spans.h"
 
 namespace attend::detail {
 
@@ -23,9 +23,9 @@ class NextKeys {
   // This head of an item is pooled next. Behind its last head the worker probably goes on with next_item, if there is
   // such.
   void set_current_head(const TilesItem& item, std::int64_t head, std::size_t next_item);
-  // A group of queries meets keys `first` to end - 1 of that head next, later those from `end` to limit - 1. No
-  // other group follows is_last_group.
-  void set_current_keys(const HeadKeys& keys, std::size_t first, std::size_t end, std::size_t limit,
+  // A group of queries meets keys `first` to end - 1 of that head next, and their values, later those from `end` to
+  // limit - 1. No other group follows is_last_group.
+  void set_current_keys(const ValueSpans& values, std::size_t first, std::size_t end, std::size_t limit,
                         bool is_last_group);
 
   // Rows to prefetch, ...

@@ -9,12 +9,14 @@
 #include <optional>
 
 #include "engine/base/carver.h"
-#include "engine/run/head_keys.h"
+#include "engine/run/head_spans.h"
+#include "engine/run/key_spans.h"
 #include "engine/run/key_window.h"
 #include "engine/run/next_keys.h"
 #include "engine/run/next_rows.h"
 #include "engine/run/tile_scores.h"
 #include "engine/run/tile_values.h"
+#include "engine/run/value_spans.h"
 #include "engine/view/valid_lens.h"
 
 namespace attend::detail {
@@ -22,25 +24,22 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Keys of one key-value head of one batch entry, from `begin` to limit - 1, and the query heads that share them.
+// Keys of one key-value head of one batch entry, and the query heads that share them.
 class HeadGroup {
  public:
   HeadGroup(const HeadGroup&) = delete;  // its parts refer to each other
   // window: where keys are projected, or null.
-  HeadGroup(const PoolJob& job, std::int64_t b, std::int64_t kv_head, std::size_t begin, std::size_t limit,
-            KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts, NextRows& next_rows, NextKeys& next_keys)
-      : job_(job),
-        plan_(*job.plan),
-        keys_(job, b, kv_head, begin, limit, window, worker),
-        tile_scores_(job, b, kv_head, keys_, worker, tier_counts, next_rows, next_keys),
+  HeadGroup(const HeadSpans& head, KeyWindow* window, std::byte* worker, std::uint64_t* tier_counts,
+            NextRows& next_rows, NextKeys& next_keys)
+      : job_(head.job),
+        plan_(*head.job.plan),
+        head_(head),
+        keys_(head, window, worker),
+        values_(head, worker),
+        tile_scores_(head, keys_, worker, tier_counts, next_rows, next_keys),
         lens_{part<std::int32_t>(worker, plan_.layout.row_lens)},
-        values_(plan_, keys_, lens_, begin, job.visible.is_uniform() ? std::optional(limit) : std::nullopt, worker,
-                next_rows),
-        kernels_(*job.plan->kernels),
-        b_(b),
-        kv_head_(kv_head),
-        begin_(begin),
-        limit_(limit),
+        tile_values_(head, values_, lens_, worker, next_rows),
+        kernels_(*head.job.plan->kernels),
         row_max_(part<float>(worker, plan_.layout.row_max)),
         row_sums_(part<float>(worker, plan_.layout.row_sums)),
         row_totals_(part<double>(worker, plan_.layout.row_totals)),
@@ -56,9 +55,9 @@ class HeadGroup {
   // AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: 1 % (prefetching took 3.2 % of the time, and takes 2.2). chunk: which
   // of the chunks these keys are.
   void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
-    const std::int64_t computed = std::min(last, job_.visible.num_queries(b_));
+    const std::int64_t computed = std::min(last, job_.visible.num_queries(head_.b));
     const auto group = static_cast<std::int64_t>(plan_.group_queries);
-    const std::int64_t first_head = kv_head_ * plan_.heads_per_kv_head(),
+    const std::int64_t first_head = head_.h * plan_.heads_per_kv_head(),
                        end_head = first_head + plan_.heads_per_kv_head();
     for (std::int64_t m = first; m < computed; m += group) {
       const std::int64_t end = std::min(computed, m + group);
@@ -70,27 +69,27 @@ class HeadGroup {
       }
     }
     if (plan_.has_chunks()) return;
-    for (std::int64_t h = first_head; h < end_head; ++h) clear_rows(job_, b_, h, std::max(first, computed), last);
+    for (std::int64_t h = first_head; h < end_head; ++h) clear_rows(job_, head_.b, h, std::max(first, computed), last);
   }
 
  private:
   void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
-    next_rows_.set_current(b_, {}, {});  // what the group before has not prefetched is too late
+    next_rows_.set_current(head_.b, {}, {});  // what the group before has not prefetched is too late
     for (std::size_t r = 0; r < rows; ++r) {
-      const std::int32_t len = job_.visible.num_keys(b_, m + static_cast<std::int64_t>(r));
-      lens_.lens[r] = std::min(len, static_cast<std::int32_t>(limit_));
+      const std::int32_t len = job_.visible.num_keys(head_.b, m + static_cast<std::int64_t>(r));
+      lens_.lens[r] = std::min(len, static_cast<std::int32_t>(head_.limit));
     }
     const Tile group = lens_.tile_at(m, 0, rows);
     if (group.longest == 0 && !plan_.has_chunks()) {
-      return clear_rows(job_, b_, h_, m, m + static_cast<std::int64_t>(rows));
+      return clear_rows(job_, head_.b, h_, m, m + static_cast<std::int64_t>(rows));
     }
     tile_scores_.take_queries(h_, m, rows, lens_.lens);
-    values_.begin(rows);
+    tile_values_.begin(rows);
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
     pool_fused(group);
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
     if (plan_.has_chunks()) {
-      return store_chunk(job_, b_, h_, chunk, m, rows, values_.accumulators(0), row_max_, row_totals_);
+      return store_chunk(job_, head_.b, h_, chunk, m, rows, tile_values_.accumulators(0), row_max_, row_totals_);
     }
     finish(m, rows);
     if (job_.attention_weights.data != nullptr) return_weights(group);
@@ -107,7 +106,7 @@ class HeadGroup {
   // took 3.2 % of the time, and take 1.
   void prefetch_next(const Tile& group) {
     const std::int64_t end = group.m + static_cast<std::int64_t>(group.rows);
-    next_rows_.set_current(b_, plan_.has_chunks() ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
+    next_rows_.set_current(head_.b, plan_.has_chunks() ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
                            next_group_);
   }
 
@@ -115,11 +114,11 @@ class HeadGroup {
   // meets its keys in order whatever the passes.
   void pool_fused(const Tile& group) {
     start_softmax(group.rows);
-    for (std::size_t pass = begin_; pass < group.longest; pass += plan_.pass_keys) {
+    for (std::size_t pass = head_.begin; pass < group.longest; pass += plan_.pass_keys) {
       keys_.hold(pass);
       const std::size_t pass_end = std::min(pass + plan_.pass_keys, group.longest);
       if (pass_end == group.longest) prefetch_next(group);
-      next_keys_.set_current_keys(keys_, pass, pass_end, group.longest, is_last_group_);
+      next_keys_.set_current_keys(values_, pass, pass_end, group.longest, is_last_group_);
       if (plan_.parts && plan_.layer->score == Score::kDot) {
         attend_by_parts(group, pass, pass_end);
         continue;
@@ -139,13 +138,13 @@ class HeadGroup {
     for (std::size_t to; first < end; first = to) {
       to = std::min(end, plan_.accumulator_levels > 1 ? round_up(first + 1, plan_.keys_per_level()) : end);
       if (!tile_scores_.all_are_fit(first)) to = std::min(to, first + plan_.tile_keys);
-      values_.begin_keys(0, group.rows, first);
+      tile_values_.begin_keys(0, group.rows, first);
       const std::size_t columns = to - first;
       lens_.within(0, group.rows, first, columns, lens_here_);
       const kernels::ScorePartsArgs score = tile_scores_.parts_of(group, first, columns, lens_here_, scores_);
       kernels_.tile_parts.attend({.score = score,
                                   .softmax = softmax_args(group, columns, nullptr, nullptr),
-                                  .pool = values_.parts_of(group, first, columns),
+                                  .pool = tile_values_.parts_of(group, first, columns),
                                   .tile_keys = std::min(plan_.tile_keys, kernels::kPoolPartsKeys)});
     }
   }
@@ -155,7 +154,7 @@ class HeadGroup {
     float* max_lanes = has_max ? max_lanes_ : nullptr;
     score(tile, first, columns, scores_, max_lanes);
     softmax_step(tile, columns, tile_lens_, max_lanes);
-    values_.pool(tile, scores_, static_cast<std::ptrdiff_t>(plan_.scores_stride), first, columns, tile_lens_);
+    tile_values_.pool(tile, scores_, static_cast<std::ptrdiff_t>(plan_.scores_stride), first, columns, tile_lens_);
   }
 
   // Weights of rows whose sums are known: their scores once more, 2^(s - m) / l.
@@ -164,7 +163,7 @@ class HeadGroup {
     const std::ptrdiff_t stride = job_.attention_weights.row_stride;
     for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
       const Tile tile = lens_.tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
-      float* weights = job_.attention_weights.at(b_, h_, tile.m);
+      float* weights = job_.attention_weights.at(head_.b, h_, tile.m);
       for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
         const std::size_t columns = std::min(plan_.tile_keys, tile.longest - first);
         score(tile, first, columns, scores_, nullptr);
@@ -195,7 +194,7 @@ class HeadGroup {
     // By pairs values are pooled by powers of their size, plainly by the weights, where these are wanted: written while
     // exponentials give stores time, they are some 2 % faster on AVX2 (Zen 4).
     const bool wanted = job_.attention_weights.data != nullptr, by_powers = plan_.pairs_values;
-    float* weights = wanted ? job_.attention_weights.at(b_, h_, tile.m) : scores_;
+    float* weights = wanted ? job_.attention_weights.at(head_.b, h_, tile.m) : scores_;
     const auto scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride);
     const std::ptrdiff_t weights_stride = wanted ? job_.attention_weights.row_stride : scores_stride;
     by_powers ? take_powers(tile) : weigh(tile, weights, weights_stride);
@@ -205,7 +204,7 @@ class HeadGroup {
     for (std::size_t first = 0; first < tile.longest; first += step) {
       const std::size_t columns = std::min(step, tile.longest - first);
       lens_.within(tile.row, tile.rows, first, columns, tile_lens_);
-      values_.pool(tile, p + first, p_stride, first, columns, tile_lens_);
+      tile_values_.pool(tile, p + first, p_stride, first, columns, tile_lens_);
     }
     finish(tile.m, tile.rows);
     if (!wanted || !by_powers) return;
@@ -263,20 +262,20 @@ class HeadGroup {
             .lens = lens,
             .scale = plan_.score_scale,
             .max_lanes = max_lanes,
-            .power_exponents = values_.power_exponents(tile.row),
+            .power_exponents = tile_values_.power_exponents(tile.row),
             .row_max = row_max_ + tile.row,
             .row_sums = row_sums_ + tile.row * kernels_.softmax_tile.sums_stride,
-            .accumulators = values_.accumulators(tile.row),
-            .accumulators_stride = static_cast<std::ptrdiff_t>(values_.accumulators_stride()),
-            .accumulator_columns = values_.accumulators_stride()};
+            .accumulators = tile_values_.accumulators(tile.row),
+            .accumulators_stride = static_cast<std::ptrdiff_t>(tile_values_.accumulators_stride()),
+            .accumulator_columns = tile_values_.accumulators_stride()};
   }
 
   void finish(std::int64_t m, std::size_t rows) {
     kernels_.softmax_tile.finish_rows(
-        {.accumulators = values_.totals(rows),
-         .accumulators_stride = static_cast<std::ptrdiff_t>(values_.accumulators_stride()),
+        {.accumulators = tile_values_.totals(rows),
+         .accumulators_stride = static_cast<std::ptrdiff_t>(tile_values_.accumulators_stride()),
          .row_sum = row_totals_,
-         .output = job_.output.at(b_, h_, m),
+         .output = job_.output.at(head_.b, h_, m),
          .output_stride = job_.output.row_stride,
          .num_rows = rows,
          .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
@@ -284,16 +283,16 @@ class HeadGroup {
 
   const PoolJob& job_;
   const PlanImpl& plan_;
-  HeadKeys keys_;
+  const HeadSpans head_;
+  KeySpans keys_;
+  ValueSpans values_;
   TileScores tile_scores_;
   RowLens lens_;  // of the group at work
-  TileValues values_;
+  TileValues tile_values_;
   const kernels::KernelSet& kernels_;
-  const std::int64_t b_, kv_head_;
   std::int64_t h_ = 0;            // the query head at work
   NextRows::Queries next_group_;  // behind the group at work
   bool is_last_group_ = false;    // of the head
-  const std::size_t begin_, limit_;
   float* const row_max_;
   float* const row_sums_;
   double* const row_totals_;
@@ -348,7 +347,7 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
     const auto [begin, limit] = job.chunk_range(b, own.chunk);
     if (own.chunk > 0 && begin >= limit) continue;
     next_keys.set_current_head(own, head, item.next);
-    HeadGroup(job, b, h, begin, limit, window ? &*window : nullptr, worker, tier_counts, next_rows, next_keys)
+    HeadGroup({job, b, h, begin, limit}, window ? &*window : nullptr, worker, tier_counts, next_rows, next_keys)
         .pool(first, last, own.chunk);
   }
   return !window || !window->failed();

@@ -9,14 +9,14 @@
 
 namespace attend::detail {
 
-TileScores::TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
-                       std::uint64_t* tier_counts, NextRows& next_rows, NextKeys& next_keys)
-    : job_(job),
-      plan_(*job.plan),
-      kernels_(*job.plan->kernels),
+TileScores::TileScores(const HeadSpans& head, KeySpans& keys, std::byte* worker, std::uint64_t* tier_counts,
+                       NextRows& next_rows, NextKeys& next_keys)
+    : job_(head.job),
+      plan_(*head.job.plan),
+      kernels_(*head.job.plan->kernels),
       keys_(keys),
-      b_(b),
-      kv_head_(kv_head),
+      b_(head.b),
+      kv_head_(head.h),
       size_(static_cast<std::size_t>(plan_.score_size)),
       panel_stride_(plan_.inner_size * kernels_.pack.panel_width),
       scores_stride_(static_cast<std::ptrdiff_t>(plan_.scores_stride)),
@@ -87,7 +87,7 @@ void TileScores::score(const Tile& tile, std::size_t first, std::size_t columns,
 
 kernels::ScorePartsArgs TileScores::parts_of(const Tile& tile, std::size_t first, std::size_t columns,
                                              const std::int32_t* lens, float* scores) {
-  const HeadKeys::Parts keys = keys_.key_parts(first);
+  const KeySpans::Parts keys = keys_.key_parts(first);
   return {.num_rows = tile.rows,
           .num_columns = columns,
           .size = plan_.inner_size,
@@ -121,7 +121,7 @@ void TileScores::score_products(const Tile& tile, std::size_t first, std::size_t
                                          .lens = lens,
                                          .max_lanes = max_lanes,
                                          .ahead = next_rows_.next()};
-  const HeadKeys::Pairs pairs = keys_.pairs(first);
+  const KeySpans::Pairs pairs = keys_.pairs(first);
   if (pairs.sums == nullptr) return kernels_.tile_product.multiply(product);
   kernels_.tile_pairs.multiply({.product = product,
                                 .copies = paired_queries_ + tile.row * plan_.inner_size,

@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/run/head_keys.h"
+#include "engine/run/head_spans.h"
+#include "engine/run/key_spans.h"
 #include "engine/run/next_keys.h"
 #include "engine/run/next_rows.h"
 #include "engine/run/pool.h"
@@ -15,9 +16,9 @@ namespace attend::detail {
 
 class TileScores {
  public:
-  // keys: those of key-value head kv_head of entry b. tier_counts: added to, or null.
-  TileScores(const PoolJob& job, std::int64_t b, std::int64_t kv_head, HeadKeys& keys, std::byte* worker,
-             std::uint64_t* tier_counts, NextRows& next_rows, NextKeys& next_keys);
+  // head: of keys, `keys` being its own. tier_counts: added to, or null.
+  TileScores(const HeadSpans& head, KeySpans& keys, std::byte* worker, std::uint64_t* tier_counts, NextRows& next_rows,
+             NextKeys& next_keys);
 
   // A group of queries of query head h is scored next, from query m on; lens: how many of the head's keys each sees.
   // Dot product: they are scaled and packed. Additive: they are used where they lie; the factored score wants their
@@ -52,7 +53,7 @@ class TileScores {
   const PoolJob& job_;
   const PlanImpl& plan_;
   const kernels::KernelSet& kernels_;
-  HeadKeys& keys_;
+  KeySpans& keys_;
   const std::int64_t b_, kv_head_;
   std::int64_t h_ = 0;    // the query head at work
   std::size_t rows_ = 0;  // of the group at work

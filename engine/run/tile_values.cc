@@ -7,21 +7,21 @@
 
 namespace attend::detail {
 
-TileValues::TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens, std::size_t begin,
-                       std::optional<std::size_t> all_see, std::byte* worker, NextRows& next_rows)
-    : plan_(plan),
-      kernels_(*plan.kernels),
-      keys_(keys),
+TileValues::TileValues(const HeadSpans& head, ValueSpans& values, const RowLens& lens, std::byte* worker,
+                       NextRows& next_rows)
+    : plan_(*head.job.plan),
+      kernels_(*plan_.kernels),
+      values_(values),
       lens_(lens),
-      begin_(begin),
-      all_see_(all_see),
-      value_size_(static_cast<std::size_t>(plan.head_value_size)),
-      accumulators_stride_(plan.padded_values * plan.accumulator_levels),
+      begin_(head.begin),
+      all_see_(head.job.visible.is_uniform() ? std::optional(head.limit) : std::nullopt),
+      value_size_(static_cast<std::size_t>(plan_.head_value_size)),
+      accumulators_stride_(plan_.padded_values * plan_.accumulator_levels),
       writes_first_(accumulators_stride_ == value_size_),
-      accumulators_(part<float>(worker, plan.layout.accumulators)),
-      power_exponents_(part<float>(worker, plan.layout.power_exponents)),
-      paired_powers_(part<kernels::PairedRow>(worker, plan.layout.paired_powers)),
-      power_parts_(part<std::uint16_t>(worker, plan.layout.power_parts)),
+      accumulators_(part<float>(worker, plan_.layout.accumulators)),
+      power_exponents_(part<float>(worker, plan_.layout.power_exponents)),
+      paired_powers_(part<kernels::PairedRow>(worker, plan_.layout.paired_powers)),
+      power_parts_(part<std::uint16_t>(worker, plan_.layout.power_parts)),
       next_rows_(next_rows) {}
 
 void TileValues::begin(std::size_t rows) {
@@ -31,7 +31,7 @@ void TileValues::begin(std::size_t rows) {
 
 // Rows that see the first block of values have their powers brought to the size of these.
 void TileValues::choose_exponents(std::size_t rows) {
-  const float exponent = kernels::power_exponent(keys_.look_at_values());
+  const float exponent = kernels::power_exponent(values_.look_at_values());
   const auto first_block = static_cast<std::int32_t>(begin_ + block_size(begin_));
   for (std::size_t r = 0; r < rows; ++r) {
     power_exponents_[r] = lens_.lens[r] >= first_block ? exponent : std::numeric_limits<float>::quiet_NaN();
@@ -64,8 +64,8 @@ void TileValues::pool(const Tile& tile, const float* p, std::ptrdiff_t p_stride,
 }
 
 kernels::PoolPartsArgs TileValues::parts_of(const Tile& tile, std::size_t first, std::size_t columns) {
-  const HeadKeys::ValueParts parts = keys_.value_parts(first);
-  const HeadKeys::Values plain = keys_.values(first);
+  const ValueSpans::ValueParts parts = values_.value_parts(first);
+  const ValueSpans::Values plain = values_.values(first);
   return {.num_rows = tile.rows,
           .num_values = columns,
           .size = value_size_,
@@ -87,7 +87,7 @@ kernels::PoolPartsArgs TileValues::parts_of(const Tile& tile, std::size_t first,
 // The same of the keys of one block of the tile product, or of all if no rows go by pairs.
 void TileValues::pool_block(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first,
                             std::size_t columns, std::int32_t* tile_lens) {
-  const HeadKeys::Values from = keys_.values(first);
+  const ValueSpans::Values from = values_.values(first);
   kernels::TileProductArgs args{.a = p,
                                 .a_stride = p_stride,
                                 .b = from.panels,
@@ -104,7 +104,7 @@ void TileValues::pool_block(const Tile& tile, const float* p, std::ptrdiff_t p_s
   const bool by_pairs = plan_.pairs_values && look_at_powers(tile, p, p_stride, first, columns, tile_lens);
   // p is 0 beyond a row's length and 0 * v adds nothing, unless v is infinite or NaN.
   const std::size_t last = first + columns;
-  if (tile.shortest >= last || keys_.are_finite(std::max(first, tile.shortest), last)) {
+  if (tile.shortest >= last || values_.are_finite(std::max(first, tile.shortest), last)) {
     return multiply(args, by_pairs, 0, first);
   }
   args.num_rows = 1;
@@ -120,7 +120,7 @@ void TileValues::pool_block(const Tile& tile, const float* p, std::ptrdiff_t p_s
 // Whether rows of the tile may go by pairs: some see all keys of the block, which `columns` need not be.
 bool TileValues::look_at_powers(const Tile& tile, const float* p, std::ptrdiff_t p_stride, std::size_t first,
                                 std::size_t columns, const std::int32_t* tile_lens) {
-  const float mean_square = keys_.look_at_values();
+  const float mean_square = values_.look_at_values();
   if (mean_square == 0 || columns < block_size(first)) return false;
   kernels_.value_pairs.powers({.powers = p,
                                .stride = p_stride,
@@ -135,7 +135,7 @@ bool TileValues::look_at_powers(const Tile& tile, const float* p, std::ptrdiff_t
 // Rows of a tile from `row` on.
 void TileValues::multiply(const kernels::TileProductArgs& product, bool by_pairs, std::size_t row, std::size_t first) {
   if (!by_pairs) return kernels_.tile_product.multiply(product);
-  const HeadKeys::ValuePairs pairs = keys_.value_pairs(first);
+  const ValueSpans::ValuePairs pairs = values_.value_pairs(first);
   kernels_.value_pairs.multiply(
       {.product = product, .paired = paired_powers_ + row, .pair_sums = pairs.sums, .fit = pairs.fit});
 }

@@ -7,19 +7,17 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/run/head_keys.h"
+#include "engine/run/head_spans.h"
 #include "engine/run/next_rows.h"
-#include "engine/run/pool.h"
 #include "engine/run/tile.h"
+#include "engine/run/value_spans.h"
 
 namespace attend::detail {
 
 class TileValues {
  public:
-  // Of keys from `begin` on. all_see: how many of the head's keys every row sees, if all see as many.
-  // lens: of the group at work.
-  TileValues(const PlanImpl& plan, HeadKeys& keys, const RowLens& lens, std::size_t begin,
-             std::optional<std::size_t> all_see, std::byte* worker, NextRows& next_rows);
+  // values: of that head. lens: of the group at work.
+  TileValues(const HeadSpans& head, ValueSpans& values, const RowLens& lens, std::byte* worker, NextRows& next_rows);
 
   // A group of so many queries comes next, whose lengths are there.
   void begin(std::size_t rows);
@@ -56,10 +54,10 @@ class TileValues {
 
   const PlanImpl& plan_;
   const kernels::KernelSet& kernels_;
-  HeadKeys& keys_;
+  ValueSpans& values_;
   const RowLens& lens_;
   const std::size_t begin_;
-  const std::optional<std::size_t> all_see_;
+  const std::optional<std::size_t> all_see_;  // how many of the head's keys every row sees, if all see as many
   const std::size_t value_size_;
   const std::size_t accumulators_stride_;  // one or two padded rows of values (PlanImpl::accumulator_levels)
   // Whether products with the first keys are written to whole rows of accumulators, rather than added to rows that were

@@ -16,6 +16,9 @@ class ValueSpans {
  public:
   ValueSpans(const HeadSpans& head, std::byte* worker);
 
+  std::int64_t entry() const { return head_.b; }
+  std::int64_t head() const { return head_.h; }  // of keys
+
   // Values from `first` on, to the end of their span, as a tile product reads them.
   struct Values {
     const float* panels;

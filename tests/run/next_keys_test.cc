@@ -15,14 +15,14 @@
 #include "engine/kernels/kernel_set.h"
 #include "engine/matmul/linear.h"
 #include "engine/plan/layer.h"
-#include "engine/run/head_keys.h"
+#include "engine/run/value_spans.h"
 #include "tests/run/pool_problem.h"
 
 namespace attend::tests {
 namespace {
 
-using detail::HeadKeys;
 using detail::NextKeys;
+using detail::ValueSpans;
 
 // Additive, 2 entries of 2 heads; 16 keys at a time, exponentials of 5 hidden units.
 struct Problem : PoolProblem {
@@ -49,7 +49,7 @@ struct Problem : PoolProblem {
     job.key_job.source = job.keys;
     plan.window_keys = window;
   }
-  HeadKeys head(std::int64_t b, std::int64_t h) { return {job, b, h, 0, 30, nullptr, worker}; }
+  ValueSpans head(std::int64_t b, std::int64_t h) { return {{job, b, h, 0, 30}, worker}; }
   const float* exps_at(std::size_t head, std::size_t key) const { return exps.data() + (head * 64 + key) * 5; }
 
   const kernels::KernelSet& kernels;
@@ -65,15 +65,15 @@ constexpr detail::TilesItem kFirst{.first_head = 0, .last_head = 1, .range = 0, 
 TEST_CASE("next keys: values of the keys at work, then the exponentials after them, at last the next head's") {
   Problem problem;
   NextKeys next(problem.job);
-  const HeadKeys keys = problem.head(0, 0);
+  const ValueSpans values = problem.head(0, 0);
   next.set_current_head(kFirst, 0, 1);
-  next.set_current_keys(keys, 0, 16, 30, true);
+  next.set_current_keys(values, 0, 16, 30, true);
   check_rows(next.rows()[0], problem.values.data(), 32, 16, 16);
   check_rows(next.rows()[1], problem.exps_at(0, 16), 0, 1, 14 * 5);
-  next.set_current_keys(keys, 16, 30, 30, false);
+  next.set_current_keys(values, 16, 30, 30, false);
   check_rows(next.rows()[0], problem.values.data() + 16 * 32, 32, 14, 16);
   CHECK(next.rows()[1].num_rows == 0);
-  next.set_current_keys(keys, 16, 30, 30, true);
+  next.set_current_keys(values, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.exps_at(1, 0), 0, 1, 16 * 5);
   next.set_current_head({1, 2, 0, 0}, 1, 2);  // entry 1, whose keys are 20
   next.set_current_keys(problem.head(0, 1), 0, 30, 30, true);
@@ -101,17 +101,17 @@ TEST_CASE("next keys: other ranges of the same head's queries have its keys alre
   Problem problem;
   problem.plan.query_ranges = 2;
   NextKeys next(problem.job);
-  const HeadKeys keys = problem.head(0, 0);
+  const ValueSpans values = problem.head(0, 0);
   next.set_current_head(kFirst, 0, 1);
-  next.set_current_keys(keys, 0, 30, 30, true);
+  next.set_current_keys(values, 0, 30, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
   next.set_current_head(kFirst, 0, 2);
-  next.set_current_keys(keys, 0, 30, 30, true);
+  next.set_current_keys(values, 0, 30, 30, true);
   check_rows(next.rows()[1], problem.exps_at(1, 0), 0, 1, 16 * 5);
   problem.plan.query_ranges = 1;
   problem.plan.chunk_keys = 16;
   next.set_current_head(kFirst, 0, 1);
-  next.set_current_keys(keys, 0, 16, 16, true);
+  next.set_current_keys(values, 0, 16, 16, true);
   check_rows(next.rows()[1], problem.exps_at(0, 16), 0, 1, 14 * 5);
 }
 
@@ -119,20 +119,20 @@ TEST_CASE("next keys: rows to be projected, where workers do that: a window's, o
   Problem problem(1);
   problem.project(16);
   NextKeys next(problem.job);
-  const HeadKeys keys = problem.head(0, 0);
+  const ValueSpans values = problem.head(0, 0);
   next.set_current_head(kFirst, 0, 1);
-  next.set_current_keys(keys, 0, 16, 30, true);
+  next.set_current_keys(values, 0, 16, 30, true);
   check_rows(next.rows()[1], problem.keys.data() + 16 * 8, 8, 14, 8);
-  next.set_current_keys(keys, 16, 30, 30, true);
+  next.set_current_keys(values, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.keys.data() + 30 * 8, 8, 16, 8);
   problem.project(64);  // the whole entry: its other keys are there
-  next.set_current_keys(keys, 0, 16, 30, true);
+  next.set_current_keys(values, 0, 16, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
   next.set_current_head(kFirst, 0, 1);
-  next.set_current_keys(keys, 16, 30, 30, true);
+  next.set_current_keys(values, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.keys.data() + 30 * 8, 8, 20, 8);
   next.set_current_head({0, 2, 0, 0}, 0, 1);  // and those of the item's other entries
-  next.set_current_keys(keys, 16, 30, 30, true);
+  next.set_current_keys(values, 16, 30, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
 }
 
@@ -140,14 +140,14 @@ TEST_CASE("next keys: values that a group of queries has packed are there for th
   Problem problem;
   problem.plan.head_value_size = 15;  // never used where they lie
   problem.plan.span_keys = 16;
-  HeadKeys keys = problem.head(0, 0);
+  ValueSpans values = problem.head(0, 0);
   NextKeys next(problem.job);
-  next.set_current_keys(keys, 0, 16, 30, false);
+  next.set_current_keys(values, 0, 16, 30, false);
   check_rows(next.rows()[0], problem.values.data(), 32, 16, 15);
-  keys.values(0);
-  next.set_current_keys(keys, 0, 16, 30, false);
+  values.values(0);
+  next.set_current_keys(values, 0, 16, 30, false);
   CHECK(next.rows()[0].num_rows == 0);
-  next.set_current_keys(keys, 16, 30, 30, false);
+  next.set_current_keys(values, 16, 30, 30, false);
   check_rows(next.rows()[0], problem.values.data() + 16 * 32, 32, 14, 15);
 }
 
