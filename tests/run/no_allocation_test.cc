@@ -1,22 +1,9 @@
-// A run allocates nothing: malloc and its family, and operator new, count while armed.
-//
-// What oneDNN allocates within dnnl_primitive_execute (a map of its arguments, some small nodes per product, in 2.6
-// and 3.x) is told apart by the caller's address and counted separately: it is nothing that a caller of oneDNN can
-// prevent. So is what its OpenMP runtime allocates: clang's does, where a thread calls oneDNN for the first time.
-//
-// glibc lets an executable define malloc and keeps its own under other names. Sanitizers do the same, so these tests
-// are skipped there.
-#include <dlfcn.h>
-
+// A run allocates nothing (tests/support/allocations.h).
 #include <atomic>
 #include <barrier>
-#include <cerrno>
 #include <cstddef>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,122 +14,12 @@
 #include "attend/attend.h"
 #include "engine/kernels/linear_rows.h"
 #include "engine/matmul/linear.h"
+#include "tests/support/allocations.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/masks.h"
 #include "tests/support/prepared.h"
 #include "tests/support/run.h"
-
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define ATTEND_COUNTS_ALLOCATIONS 1
-#else
-#define ATTEND_COUNTS_ALLOCATIONS 0
-#endif
-
-namespace {
-
-// Constant-initialised: malloc is called before any constructor runs.
-constinit std::atomic<bool> armed{false};
-constinit std::atomic<int> own_count{0};
-constinit std::atomic<int> onednn_count{0};
-// Whether operator new has no more memory for our own code on this thread.
-constinit thread_local bool exhausted = false;
-
-bool is_onednn(void* caller) noexcept {
-  Dl_info info{};
-  const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
-  return known &&
-         (std::strstr(info.dli_fname, "libdnnl") != nullptr || std::strstr(info.dli_fname, "libomp") != nullptr ||
-          std::strstr(info.dli_fname, "libgomp") != nullptr);
-}
-
-[[maybe_unused]] void count(void* caller) noexcept {
-  if (!armed.load(std::memory_order_relaxed)) return;
-  (is_onednn(caller) ? onednn_count : own_count).fetch_add(1, std::memory_order_relaxed);
-}
-
-[[maybe_unused]] bool is_refused(void* caller) noexcept { return exhausted && !is_onednn(caller); }
-
-struct Counts {
-  int own, onednn;
-};
-
-// What f allocates, on this and all other threads.
-template <class F>
-Counts allocations_of(F&& f) {
-  own_count = 0;
-  onednn_count = 0;
-  armed = true;
-  try {
-    f();
-  } catch (...) {
-    armed = false;
-    throw;
-  }
-  armed = false;
-  return {own_count.load(), onednn_count.load()};
-}
-
-}  // namespace
-
-#if ATTEND_COUNTS_ALLOCATIONS
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-
-void* malloc(std::size_t size) {
-  count(__builtin_return_address(0));
-  return __libc_malloc(size);
-}
-void* calloc(std::size_t elements, std::size_t size) {
-  count(__builtin_return_address(0));
-  return __libc_calloc(elements, size);
-}
-void* realloc(void* memory, std::size_t size) {
-  count(__builtin_return_address(0));
-  return __libc_realloc(memory, size);
-}
-void* memalign(std::size_t alignment, std::size_t size) {
-  count(__builtin_return_address(0));
-  return __libc_memalign(alignment, size);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  count(__builtin_return_address(0));
-  return __libc_memalign(alignment, size);
-}
-int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
-  count(__builtin_return_address(0));
-  *memory = __libc_memalign(alignment, size);
-  return *memory == nullptr ? ENOMEM : 0;
-}
-}
-
-// The other forms of operator new call one of these three or malloc's family. Not inlined, lest GCC takes new and free
-// for a mismatched pair.
-#define ATTEND_NOINLINE __attribute__((noinline))
-ATTEND_NOINLINE void* operator new(std::size_t size) {
-  count(__builtin_return_address(0));
-  if (is_refused(__builtin_return_address(0))) throw std::bad_alloc();
-  if (void* memory = __libc_malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-ATTEND_NOINLINE void* operator new[](std::size_t size) {
-  count(__builtin_return_address(0));
-  if (is_refused(__builtin_return_address(0))) throw std::bad_alloc();
-  if (void* memory = __libc_malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-ATTEND_NOINLINE void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  count(__builtin_return_address(0));
-  return __libc_malloc(size == 0 ? 1 : size);
-}
-ATTEND_NOINLINE void operator delete(void* memory) noexcept { std::free(memory); }
-ATTEND_NOINLINE void operator delete[](void* memory) noexcept { std::free(memory); }
-ATTEND_NOINLINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-ATTEND_NOINLINE void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-#endif
 
 namespace attend::tests {
 
@@ -333,13 +210,14 @@ TEST_CASE("a multiply that finds no memory says so, since a task must not throw,
   const matmul::Linear map(W.view(), {}, "W");
   Call unprepared(map), later(map);
   bool done = true, threw = false;
-  exhausted = true;
-  try {
-    done = unprepared.multiply();
-  } catch (...) {
-    threw = true;
+  {
+    const NoMemory no_memory;
+    try {
+      done = unprepared.multiply();
+    } catch (...) {
+      threw = true;
+    }
   }
-  exhausted = false;
   CHECK(!threw);
   CHECK(done == map.implementation().starts_with("own kernel"));
   CHECK(later.multiply());
