@@ -1,13 +1,11 @@
 // attend check: a layer on every target, with and without attention weights, on one and on several threads, against the
 // double reference.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +13,7 @@
 #include "tools/attend/bound.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
+#include "tools/attend/finding.h"
 #include "tools/attend/memory.h"
 #include "tools/attend/options.h"
 #include "tools/attend/outputs.h"
@@ -24,100 +23,21 @@
 namespace attend::tools {
 namespace {
 
-// What was found on one target.
-struct Finding {
-  double output_error = 0;
-  double weights_error = 0;
-  bool same_bits = true;  // for one and for several threads
-  std::string paths;
-};
-
-// Two NaN agree; a NaN and a number are infinitely far apart.
-double distance(float found, double expected) {
-  const auto value = static_cast<double>(found);
-  if (value == expected || (std::isnan(value) && std::isnan(expected))) return 0;
-  const double difference = std::abs(value - expected);
-  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
-}
-
-double max_error(const std::vector<float>& found, const std::vector<double>& expected) {
-  double largest = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) largest = std::max(largest, distance(found[i], expected[i]));
-  return largest;
-}
-
-// The truth has context columns; with concat_queries, the columns beyond are the queries, bit for bit, or 0 where they
-// are skipped.
-double max_output_error(const Tensor& output, const std::vector<double>& truth, const Data& data,
-                        const PlanOptions& options) {
-  if (!options.concat_queries) return max_error(output.data, truth);
-  const Tensor& queries = data.queries;
-  const auto columns = static_cast<std::size_t>(output.sizes.back());
-  const auto query_size = static_cast<std::size_t>(queries.sizes.back());
-  const std::size_t context = columns - query_size;
-  const std::size_t rows = columns == 0 ? 0 : output.data.size() / columns;
-  const auto num_queries = static_cast<std::size_t>(queries.sizes[queries.sizes.size() - 2]);
-  const std::size_t rows_of_entry = rows == 0 ? 0 : rows / static_cast<std::size_t>(queries.sizes[0]);
-  const bool may_skip = options.padding == Padding::kSkipQueries && !data.valid_lens.sizes.empty();
-  double largest = 0;
-  for (std::size_t row = 0; row < rows; ++row) {
-    const bool skipped =
-        may_skip && row % num_queries >= static_cast<std::size_t>(data.valid_lens.data[row / rows_of_entry]);
-    for (std::size_t i = 0; i < columns; ++i) {
-      const double query =
-          i < context || skipped ? 0 : static_cast<double>(queries.data[row * query_size + i - context]);
-      const double expected = i < context ? truth[row * context + i] : query;
-      largest = std::max(largest, distance(output.data[row * columns + i], expected));
-    }
-  }
-  return largest;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.sizes == b.sizes &&
-         (a.data.empty() || std::memcmp(a.data.data(), b.data.data(), a.data.size() * sizeof(float)) == 0);
-}
-
-Results run_once(const Problem& problem, const PlanOptions& options, const Data& data, std::string& path) {
+CheckedRun run_once(const Problem& problem, const PlanOptions& options, const Data& data) {
   const Plan plan = problem.layer.attention.plan(problem.shape, options);
-  path = plan.path();
   Results results = allocate_results(problem, plan, options.attention_weights);
   Workspace workspace = make_workspace(plan);
   const std::unique_ptr<Executor> executor = make_executor(options.threads);
   plan.run(data.inputs(), results.outputs(), workspace, *executor);
-  return results;
-}
-
-// Asking for weights may take another path: both are checked.
-Finding check_target(const Problem& problem, PlanOptions options, const Data& data, const reference::Result& truth,
-                     Results& kept) {
-  const int threads = options.threads;
-  Finding finding;
-  for (const bool with_weights : {false, true}) {
-    options.attention_weights = with_weights;
-    options.threads = 1;
-    std::string path;
-    Results results = run_once(problem, options, data, path);
-    const double error = max_output_error(results.output, truth.output, data, options);
-    finding.output_error = std::max(finding.output_error, error);
-    if (with_weights) finding.weights_error = max_error(results.attention_weights.data, truth.attention_weights);
-    if (finding.paths != path) finding.paths += (finding.paths.empty() ? "" : ", with weights ") + path;
-    if (threads > 1) {
-      options.threads = threads;
-      const Results again = run_once(problem, options, data, path);
-      finding.same_bits = finding.same_bits && same_bits(results.output, again.output) &&
-                          same_bits(results.attention_weights, again.attention_weights);
-    }
-    kept = std::move(results);
-  }
-  return finding;
+  return {.results = std::move(results), .path = std::string(plan.path())};
 }
 
 // Weights are 0 to 1: within a bound of 1 lies any answer, but NaN and infinity.
 bool proves(const Bound& bound) { return bound.attention_weights < 1; }
 
-bool holds(const Finding& finding, const Bound& bound) {
-  return finding.same_bits && finding.output_error <= bound.output && finding.weights_error <= bound.attention_weights;
+const char* verdict(const Finding& finding, const Bound& bound) {
+  if (!finding.holds(bound)) return "OUT OF CONTRACT";
+  return proves(bound) ? "OK" : "NO PROOF";
 }
 
 void print_bound(const Problem& problem, const Shape& shape, const Bound& bound, const reference::Result& truth) {
@@ -132,11 +52,6 @@ void print_bound(const Problem& problem, const Shape& shape, const Bound& bound,
   } else {
     std::cout << "the above times max|value| " << truth.max_abs_value << '\n';
   }
-}
-
-const char* verdict(const Finding& finding, const Bound& bound) {
-  if (!holds(finding, bound)) return "OUT OF CONTRACT";
-  return proves(bound) ? "OK" : "NO PROOF";
 }
 
 void print_finding(const std::string& target, const Finding& finding, const Bound& bound, int threads) {
@@ -169,8 +84,7 @@ struct Truth {
 
 // A run on the best target comes first: only inputs that it accepts may reach the reference.
 Truth truth_of(const Problem& problem, const Data& data) {
-  std::string path;
-  run_once(problem, problem.options, data, path);
+  run_once(problem, problem.options, data);
   const Progress progress("reference in double");
   return with_memory_for("the reference in double", [&] {
     Truth known;
@@ -201,16 +115,16 @@ void check_layer(const Words& words) {
   for (std::size_t i = 0; i < targets.size(); ++i) {
     PlanOptions options = problem.options;
     options.target = targets[i];
-    Results results;
     Finding finding;
     {
       const Progress progress("checking " + targets[i].name() + ", " + std::to_string(i + 1) + " of " +
                               std::to_string(targets.size()) + " targets");
-      finding = check_target(problem, options, data, known.result, results);
+      finding =
+          find_errors([&](const PlanOptions& o) { return run_once(problem, o, data); }, options, data, known.result);
     }
     print_finding(targets[i].name(), finding, known.bound, options.threads);
-    if (!holds(finding, known.bound)) failed += (failed.empty() ? "" : ", ") + targets[i].name();
-    if (i == 0) best = std::move(results);
+    if (!finding.holds(known.bound)) failed += (failed.empty() ? "" : ", ") + targets[i].name();
+    if (i == 0) best = std::move(finding.results);
   }
   std::cout.flush();
   if (!failed.empty()) throw Error("out of contract on " + failed);
