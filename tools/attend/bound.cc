@@ -27,12 +27,13 @@ struct Counted {
   Counts keys;     // that some query sees
 };
 
+// Keys that a query sees; where none, also less than 0.
 std::int64_t seen_by(const Inputs& in, const reference::Mask& mask, std::int64_t b, std::int64_t m, std::int64_t n) {
   std::int64_t seen = n;
   if (!in.valid_lens.empty()) seen = in.valid_lens.rank() == 1 ? *in.valid_lens.at(b) : *in.valid_lens.at(b, m);
   if (mask.causal == Causal::kTopLeft) seen = std::min(seen, m + 1);
   if (mask.causal == Causal::kBottomRight) seen = std::min(seen, n - in.queries.size(-2) + m + 1);
-  return std::max<std::int64_t>(seen, 0);
+  return seen;
 }
 
 Counted counted_of(const Inputs& in, const reference::Mask& mask) {
@@ -73,9 +74,12 @@ void project(const Projection& p, std::int64_t b, std::int64_t n, ProjectedRow& 
              static_cast<double>(*p.rows.at(b, n, i));
       squares += square(sum);
     }
-    if (!p.bias.empty()) sum += static_cast<double>(*p.bias.at(unit));
+    if (!p.bias.empty()) {
+      sum += static_cast<double>(*p.bias.at(unit));
+      squares += square(sum);
+    }
     row.x[u] = sum;
-    row.sigma[u] = kOneRounding * std::sqrt(squares + square(sum));
+    row.sigma[u] = kOneRounding * std::sqrt(squares);
   }
 }
 
