@@ -3,14 +3,21 @@
 
 #ifdef ATTEND_CLI_PATH
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "attend/io.h"
+#include "tests/support/compare.h"
 #include "tests/support/npz_data.h"
+#include "tests/support/random.h"
+#include "tests/support/run.h"
 
 namespace attend::tests {
 
@@ -209,6 +216,90 @@ TEST_CASE("attend check: files, one target, and outputs on request") {
   REQUIRE(finished.exit_code == 0);
   CHECK(lines_of(finished.out).back().starts_with(Target::available().back().name()));
   CHECK(dir.names() == std::vector<std::string>{"o.npy"});
+}
+
+namespace {
+
+// What attend check keeps of the best target, or of the only one.
+RunResult checked(const TempDir& dir, std::vector<std::string> words) {
+  words.insert(words.begin(), "check");
+  words.insert(words.end(), {"--output", dir.path("o.npy"), "--attention-weights", dir.path("w.npy")});
+  const Finished finished = run_attend(words);
+  INFO(finished.out, finished.err);
+  REQUIRE(finished.exit_code == 0);
+  return {io::load_tensor(dir.path("o.npy")).data, io::load_tensor(dir.path("w.npy")).data};
+}
+
+}  // namespace
+
+TEST_CASE("attend check: what its words say is what is checked, to the last bit of the library's own results") {
+  const TempDir dir;
+  Random random(60);
+  const Tensor queries = random.normal({2, 30, 16}), keys = random.normal({2, 40, 16}),
+               values = random.normal({2, 40, 12});
+  const std::vector<std::int32_t> lens = {25, 7};
+  const std::vector<std::string> files = {"--queries", save(dir, "q.npy", queries), "--keys", save(dir, "k.npy", keys),
+                                          "--values",  save(dir, "v.npy", values)};
+  dir.write("l.npy", std::string("\x93NUMPY\x01\x00\x46\x00", 10) +
+                         "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }            \n" +
+                         std::string("\x19\0\0\0\x07\0\0\0", 8));
+  const Shape shape{.batch = 2, .num_queries = 30, .num_keys = 40, .query_size = 16, .key_size = 16, .value_size = 12};
+  const DotAttention dot;
+  const std::string last = Target::available().back().name();
+  const struct {
+    std::vector<std::string> words;
+    Attention layer;
+    PlanOptions options;
+    bool has_lens, changes_bits;
+  } kCases[] = {
+      {.words = {}, .layer = dot, .options = {}, .has_lens = false, .changes_bits = false},
+      {{"--layer", "dot", "--scale", "0.5"}, DotAttention({.scale = 0.5f}), {}, false, true},
+      {{"--layer", "gaussian"}, GaussianAttention(), {}, false, true},
+      {{"--layer", "gaussian", "--sigma", "3"}, GaussianAttention({.sigma = 3}), {}, false, true},
+      {{"--causal", "top-left"}, dot, {.causal = Causal::kTopLeft}, false, true},
+      {{"--causal", "bottom-right"}, dot, {.causal = Causal::kBottomRight}, false, true},
+      {{"--valid-lens", dir.path("l.npy")}, dot, {}, true, true},
+      {{"--valid-lens", dir.path("l.npy"), "--skip-padded-queries"},
+       dot,
+       {.padding = Padding::kSkipQueries},
+       true,
+       true},
+      {{"--concat-queries"}, dot, {.concat_queries = true}, false, true},
+      // Where pairs and other targets have bits of their own, which not every CPU has.
+      {{"--pairs", "always"}, dot, {.pairs = Pairs::kAlways}, false, false},
+      {{"--pairs", "never"}, dot, {.pairs = Pairs::kNever}, false, false},
+      {{"--parts", "always"}, dot, {.parts = Parts::kAlways}, false, false},
+      {{"--target", last}, dot, {.target = Target::from_name(last)}, false, false},
+  };
+  const RunResult plain = checked(dir, files);
+  for (const auto& c : kCases) {
+    std::string said;
+    for (const std::string& word : c.words) said += word + " ";
+    INFO(said);
+    std::vector<std::string> words = files;
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    const RunResult found = checked(dir, words);
+    PlanOptions options = c.options;
+    options.attention_weights = true;
+    Inputs in{.queries = queries.view(), .keys = keys.view(), .values = values.view()};
+    if (c.has_lens) in.valid_lens = {lens.data(), {2}};
+    CHECK(same_bits(found, run_plan(c.layer.plan(shape, options), in, true)));
+    if (c.changes_bits) CHECK_FALSE(same_bits(found.output, plain.output));
+  }
+}
+
+TEST_CASE("attend check: made-up lengths are 0 to N, the first of them N") {
+  const TempDir dir;
+  const RunResult result = checked(dir, {"--layer", "dot", "--shape", "60,1,4"});
+  REQUIRE(result.attention_weights.size() == 240);
+  std::vector<std::size_t> times(5, 0);
+  for (std::size_t b = 0; b < 60; ++b) {
+    const auto row = result.attention_weights.begin() + static_cast<std::ptrdiff_t>(4 * b);
+    const auto len = static_cast<std::size_t>(std::count_if(row, row + 4, [](float w) { return w != 0; }));
+    if (b == 0) CHECK(len == 4);
+    ++times[len];
+  }
+  for (const std::size_t count : times) CHECK(count >= 4);  // of 12 expected
 }
 
 TEST_CASE("attend check: out of contract is exit code 1, and nothing is written") {
