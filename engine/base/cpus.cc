@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -108,6 +109,12 @@ double quota_cpus_in(const std::string& cgroups, const std::string& membership) 
     }
   }
   return least < kNoQuota ? least : 0;
+}
+
+int threads_for(int cpus, double quota) {
+  // Compared as they are: a quota may be larger than any int.
+  const double least = quota > 0 ? std::min(std::ceil(quota), static_cast<double>(cpus)) : cpus;
+  return std::max(1, static_cast<int>(least));
 }
 
 std::size_t cache_bytes(int level) {

@@ -17,6 +17,9 @@ double quota_cpus();
 // The same from a directory like Linux's /sys/fs/cgroup and a file like /proc/self/cgroup.
 double quota_cpus_in(const std::string& cgroups, const std::string& membership);
 
+// Threads that keep so many CPUs and such a quota busy: a part of a CPU's time takes a thread of its own. At least 1.
+int threads_for(int cpus, double quota);
+
 // Bytes of data cache of a level, 1 to 3, that a core can use; 0: not known. Asked of the system once.
 std::size_t cache_bytes(int level);
 

@@ -1,8 +1,6 @@
 // The built-in executor. The caller works too; workers look out for the next loop for a moment, then sleep.
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -45,12 +43,7 @@ bool spin_until(const Condition& condition) {
 
 }  // namespace
 
-int ThreadPool::available_threads() {
-  int cpus = usable_cpus();
-  const int quota = static_cast<int>(std::ceil(quota_cpus()));
-  if (quota > 0) cpus = std::min(cpus, quota);
-  return std::max(1, cpus);
-}
+int ThreadPool::available_threads() { return threads_for(usable_cpus(), quota_cpus()); }
 
 // One loop at a time. A loop is a generation: workers notice when it changes, draw task numbers until none is left, and
 // the caller returns when the last task has.

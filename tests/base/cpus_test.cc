@@ -1,14 +1,18 @@
 // What the system says of its processors, and how it is read.
 #include "engine/base/cpus.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include <doctest/doctest.h>
 
+#include "attend/executor.h"
 #include "tests/support/temp_dir.h"
 
 namespace attend::tests {
@@ -73,6 +77,35 @@ TEST_CASE("cpus: the quota of a service is the least of its group and those abov
   CHECK(quota("7:memory:/job\n4:cpu,cpuacct:/job/step\n") == 0.5);
   CHECK(quota("4:cpuset:/job\n") == 0);
   CHECK(quota("0::/system.slice/a.service\n4:cpu:/job\n") == 0.5);
+}
+
+TEST_CASE("cpus: a quota takes threads for whole CPUs and one for the rest, and no more than there are CPUs") {
+  CHECK(threads_for(8, 0) == 8);
+  CHECK(threads_for(8, 1.5) == 2);
+  CHECK(threads_for(8, 2) == 2);
+  CHECK(threads_for(8, 0.1) == 1);
+  CHECK(threads_for(2, 7.5) == 2);
+  CHECK(threads_for(2, 1e15) == 2);
+  CHECK(threads_for(0, 0) == 1);
+  CHECK(threads_for(0, 3) == 1);
+}
+
+TEST_CASE("cpus: those that a thread may use are those of its affinity mask") {
+  int usable = 0, threads = 0;
+  std::thread([&] {
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+    int first = 0;
+    while (!CPU_ISSET(first, &all)) ++first;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) return;
+    usable = usable_cpus();
+    threads = ThreadPool::available_threads();
+  }).join();
+  CHECK(usable == 1);
+  CHECK(threads == 1);
+  CHECK(ThreadPool::available_threads() == threads_for(usable_cpus(), quota_cpus()));
 }
 
 TEST_CASE("cpus: caches are those of data, as the system lists them") {
