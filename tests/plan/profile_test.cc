@@ -191,6 +191,21 @@ TEST_CASE("profile: merging replaces the same problems, and never mixes CPUs") {
   CHECK(fresh.cpu() == "Another");
 }
 
+TEST_CASE("profile: merging takes over the library of what was measured last") {
+  const std::string entry = problem_of(DotAttention(), kShape) + ": path=dot/fused tile_queries=0 tile_keys=0 us=1\n";
+  Profile old = Profile::parse("attend profile 2, library 1, cpu X\n" + entry);
+  const Profile later = Profile::parse("attend profile 2, library 2, cpu X\n" + entry);
+  old.merge(Profile());  // of this library, but nothing was measured
+  CHECK(old.library() == "1");
+  old.merge(later);
+  CHECK(old.library() == "2");
+  CHECK(Profile::parse(old.text()).library() == "2");
+  Profile fresh;
+  fresh.merge(later);
+  CHECK(fresh.library() == "2");
+  CHECK(fresh.cpu() == "X");
+}
+
 TEST_CASE("profile: an entry for exactly this problem overrides the rules, and the plan says so") {
   const DotAttention dot;
   const Profile profile = profile_of(problem_of(dot, kShape), "dot/materialised", 12);
