@@ -14,6 +14,7 @@
 #include "engine/base/message.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/plan/profile.h"
+#include "engine/tune/choose.h"
 #include "engine/tune/made_up_problem.h"
 
 namespace attend {
@@ -27,8 +28,6 @@ constexpr double kSampleSeconds = 300e-6;
 constexpr int kMinRounds = 3, kMaxRounds = 100;
 // After the first rounds, only those within this factor of the best are measured on.
 constexpr double kHopeless = 1.3;
-// What another choice must be faster by, lest noise decides.
-constexpr double kWorthIt = 1.02;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -165,14 +164,6 @@ std::vector<TunedCandidate> outcomes_of(const std::vector<Subject>& subjects) {
   return candidates;
 }
 
-bool is_faster(const TunedCandidate& a, const TunedCandidate& b) { return a.seconds < b.seconds; }
-
-// The fastest, or the first, which is by the rules, if that is about as fast.
-const TunedCandidate& choose(const std::vector<TunedCandidate>& candidates) {
-  const TunedCandidate& fastest = *std::min_element(candidates.begin(), candidates.end(), is_faster);
-  return candidates.front().seconds <= kWorthIt * fastest.seconds ? candidates.front() : fastest;
-}
-
 Profile profile_of(const detail::PlanImpl& plan, const TunedCandidate& chosen) {
   Profile profile;
   profile.add({.problem = detail::problem_text(plan),
@@ -213,10 +204,10 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
   Workers workers(tune_options.executor, options.threads);
   measure_in_turns(subjects, tune_options.seconds, workers.executor());
   std::vector<TunedCandidate> candidates = outcomes_of(subjects);
-  Profile profile = profile_of(*first.impl_, choose(candidates));
+  Profile profile = profile_of(*first.impl_, detail::choose(candidates));
   base.profile = &profile;
   Plan plan = layer.plan(shape, base);
-  std::stable_sort(candidates.begin(), candidates.end(), is_faster);
+  std::stable_sort(candidates.begin(), candidates.end(), detail::is_faster);
   return {std::move(plan), std::move(profile), std::move(candidates)};
 }
 

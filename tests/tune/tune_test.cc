@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/tune/choose.h"
 #include "tests/support/compare.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/run.h"
@@ -146,6 +147,40 @@ TEST_CASE("tune: the table holds every path that fits, the rules' choice, best f
     CHECK(tuned.candidates.size() > by_rules.candidates().size());
     CHECK(Planner::tune(c.attention, c.shape, {.attention_weights = weights}, {.seconds = 0, .tiles = false})
               .candidates.size() == by_rules.candidates().size());
+  }
+}
+
+TEST_CASE("tune: another choice than that of the rules must be more than 2 % faster") {
+  const auto chosen = [](std::vector<double> seconds) {
+    std::vector<TunedCandidate> candidates;
+    for (const double s : seconds) candidates.push_back({.path = {}, .seconds = s});
+    return &detail::choose(candidates) - candidates.data();
+  };
+  CHECK(chosen({1}) == 0);
+  CHECK(chosen({1, 2}) == 0);
+  CHECK(chosen({1.019, 1, 1.01}) == 0);
+  CHECK(chosen({1.021, 1.01, 1}) == 2);
+  CHECK(chosen({5, 4, 1, 2}) == 2);
+  // Median times do not count.
+  std::vector<TunedCandidate> candidates(2);
+  candidates[0] = {.path = {}, .seconds = 2, .median_seconds = 2};
+  candidates[1] = {.path = {}, .seconds = 1, .median_seconds = 9};
+  CHECK(&detail::choose(candidates) == &candidates[1]);
+}
+
+TEST_CASE("tune: what the profile and the plan have is what was chosen of the table") {
+  for (const std::int64_t queries : {1, 20, 60, 200}) {
+    const Shape shape{.batch = 1, .num_queries = queries, .num_keys = 600, .query_size = 16};
+    const Tuned tuned = Planner::tune(DotAttention(), shape, {}, kQuick);
+    std::vector<TunedCandidate> candidates = tuned.candidates;
+    std::stable_partition(candidates.begin(), candidates.end(), [](const TunedCandidate& c) { return c.by_rules; });
+    const TunedCandidate& chosen = detail::choose(candidates);
+    const ProfileEntry& entry = tuned.profile.entries().front();
+    CHECK(entry.path == chosen.path);
+    CHECK(entry.tile_queries == chosen.tile_queries);
+    CHECK(entry.tile_keys == chosen.tile_keys);
+    CHECK(entry.microseconds == chosen.seconds * 1e6);
+    CHECK(tuned.plan.path() == chosen.path);
   }
 }
 
