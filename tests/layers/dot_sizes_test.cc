@@ -213,7 +213,11 @@ TEST_CASE("plan: tiles that score by pairs of terms take over from wide lanes ea
     CHECK(path(64, 127, 64, Pairs::kAlways) == "dot/lanes");
     CHECK(path(64, 349, 47, Pairs::kAlways) == "dot/fused");
     CHECK(path(64, 348, 47, Pairs::kAlways) == "dot/lanes");
-    CHECK(path(64, 8192, 64, Pairs::kAlways) == "dot/lanes");  // keys from memory
+    // Keys and values from memory, beyond 6 MiB, want more rows.
+    CHECK(path(64, 3072, 64, Pairs::kAlways) == "dot/fused");
+    CHECK(path(64, 3073, 64, Pairs::kAlways) == "dot/lanes");
+    CHECK(path(95, 8192, 64, Pairs::kAlways) == "dot/lanes");
+    CHECK(path(96, 8192, 64, Pairs::kAlways) == "dot/fused");
     const bool has_such_units = this_cpu().adds_beside_products() && !this_cpu().is_zen5();
     CHECK(path(64, 256, 64, Pairs::kWhereFaster) == (has_such_units ? "dot/fused" : "dot/lanes"));
   });
