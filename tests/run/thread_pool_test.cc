@@ -47,6 +47,9 @@ TEST_CASE("pool of threads: tasks overlap, the caller works too, and no more thr
     std::atomic<bool> gave_up{false};
     std::mutex mutex;
     std::set<std::thread::id> ids;
+    // A loop that is over before other threads come to it leaves these as they were.
+    pool.parallel_for(1, [](std::size_t) {});
+    std::this_thread::sleep_for(5ms);
     // As many tasks as threads, each waiting for all others: possible only if every thread takes one.
     pool.parallel_for(static_cast<std::size_t>(threads), [&](std::size_t) {
       {
@@ -100,6 +103,40 @@ TEST_CASE("pool of threads: tasks of one pool may use another, from several thre
     for (const int part : parts) sums[task] += part;
   });
   for (std::size_t task = 0; task < sums.size(); ++task) CHECK(sums[task] == static_cast<int>(10 * task));
+}
+
+TEST_CASE("pool of threads: calls from several threads take turns, each with all of its tasks") {
+  ThreadPool pool(2);
+  std::atomic<bool> first_runs{false}, second_calls{false}, second_ran{false};
+  bool met = false;
+  std::thread second([&] {
+    while (!first_runs) std::this_thread::yield();
+    second_calls = true;
+    pool.parallel_for(2, [&](std::size_t) { second_ran = true; });
+  });
+  pool.parallel_for(1, [&](std::size_t) {
+    first_runs = true;
+    while (!second_calls) std::this_thread::yield();
+    std::this_thread::sleep_for(20ms);  // in which the second loop would have run
+    met = second_ran;
+  });
+  second.join();
+  CHECK_FALSE(met);
+  CHECK(second_ran);
+
+  std::atomic<std::size_t> wrong{0};
+  std::vector<std::thread> callers;
+  for (std::size_t caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (std::size_t repeat = 0; repeat < 500; ++repeat) {
+        std::vector<int> runs(1 + (repeat + caller) % 5, 0);
+        pool.parallel_for(runs.size(), [&](std::size_t task) { ++runs[task]; });
+        for (const int count : runs) wrong += count == 1 ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("pool of threads: destroyed while idle, never used, just used, and after a pause") {
