@@ -285,6 +285,33 @@ TEST_CASE("value pairs: rows and values that would lose by them have the bits of
   });
 }
 
+TEST_CASE("value pairs: more rows than are sorted at a time, of every length, come out as each alone") {
+  constexpr std::size_t kRows = 150, kKeys = 2 * kernels::kInnerBlock + 44;
+  for_each_target([&](const Target& target) {
+    const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
+    for (const std::size_t columns : {std::size_t{1}, width + 1}) {
+      Problem problem(target, kRows, kKeys, columns);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        // Every third row by pairs, the others plainly, of lengths that fall and rise.
+        const std::size_t most = row < 64 ? 100 : kKeys;  // those that are sorted first are short
+        if (row % 3 != 0) problem.len(row) = static_cast<std::int32_t>((row * 89) % (most + 1));
+      }
+      problem.pool(0, kRows);
+      const std::vector<float> together = problem.all_sums();
+      std::size_t by_pairs = 0;
+      for (std::size_t row = 0; row < kRows; ++row) {
+        by_pairs += problem.is_fit(row) ? 1 : 0;
+        INFO(columns, " columns, row ", row, " alone");
+        problem.pool(row, 1);
+        CHECK(problem.same_sums(row, together));
+        CHECK(problem.error(row).largest <= 4e-7);
+      }
+      CHECK(by_pairs >= kRows / 3);
+      CHECK(by_pairs < kRows / 2);
+    }
+  });
+}
+
 TEST_CASE("value pairs: which rows of a block go by pairs, and which not") {
   for_each_target([&](const Target& target) {
     Problem problem(target, 12, 128, 16);
