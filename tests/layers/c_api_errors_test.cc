@@ -15,6 +15,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/run.h"
+#include "tests/support/sanitized.h"
 
 namespace attend::tests {
 
@@ -158,14 +159,7 @@ TEST_CASE("C API: a workspace in the caller's memory serves, one that is too sma
 }
 
 // Sanitizers' allocators end the process where others say no.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define ATTEND_TESTS_ALLOCATOR_ABORTS
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ATTEND_TESTS_ALLOCATOR_ABORTS
-#endif
-#ifndef ATTEND_TESTS_ALLOCATOR_ABORTS
+#if !ATTEND_IS_SANITIZED
 TEST_CASE("C API: no memory is a status") {
   const LayerHandle layer = make<LayerHandle>(attend_layer_create_dot, nullptr);
   attend_shape shape{};

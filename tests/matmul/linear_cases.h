@@ -124,7 +124,7 @@ inline TensorView<const float> view_of(const Tensor& tensor) {
 // By parts where tiles are in memory: all rows of any but small weights would take a minute, sanitized of any.
 inline bool takes_long(const Linear& map) {
   const bool in_memory = map.goes_by_parts(rows_kernels()) && !rows_kernels().has_tiles;
-  return in_memory && (kIsSanitized || map.in_size() * map.out_size() > 5000);
+  return in_memory && (ATTEND_IS_SANITIZED != 0 || map.in_size() * map.out_size() > 5000);
 }
 
 }  // namespace attend::tests

@@ -18,6 +18,7 @@
 
 #include "attend/executor.h"
 #include "tests/support/compare.h"
+#include "tests/support/sanitized.h"
 
 namespace attend::tests {
 namespace {
@@ -181,7 +182,7 @@ TEST_CASE("pool of threads: a caller sleeps while others take long to end, and i
   CHECK(process_seconds() - before < 0.1);  // of 0.2 that a spinning caller would burn
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !ATTEND_IS_SANITIZED
 TEST_CASE("pool of threads: threads that cannot be started are an Error, not the end of the process") {
   constexpr int kUnlimited = 77;
   const pid_t child = fork();

@@ -12,7 +12,9 @@
 
 #include <cstdlib>
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "tests/support/sanitized.h"
+
+#if defined(__GLIBC__) && !ATTEND_IS_SANITIZED
 #define ATTEND_COUNTS_ALLOCATIONS 1
 #else
 #define ATTEND_COUNTS_ALLOCATIONS 0
@@ -40,7 +42,7 @@ Counts allocations_of(F&& f) {
   return stop_counting();
 }
 
-// While it lives, operator new has no more memory for our own code on this thread.
+// While it lives, new and new[] of our own code find no memory on this thread.
 class NoMemory {
  public:
   NoMemory() noexcept;

@@ -4,21 +4,14 @@
 
 #include "attend/target.h"
 #include "engine/kernels/kernel_set.h"
+#include "tests/support/sanitized.h"
 
 namespace attend::tests {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-inline constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-inline constexpr bool kIsSanitized = false;
-#endif
 
 // Whether a target's tiles are in memory and sanitized, where a layer's tests would take minutes. The kernels' own do
 // not: tests/kernels/tile_parts_test.cc, linear_parts_test.cc.
 inline bool parts_take_long(const Target& target) {
-  return kIsSanitized && !kernels::kernel_set(target.id()).tile_parts.has_tiles;
+  return ATTEND_IS_SANITIZED != 0 && !kernels::kernel_set(target.id()).tile_parts.has_tiles;
 }
 
 }  // namespace attend::tests

@@ -6,10 +6,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <string>
-#include <thread>
+#include <system_error>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -17,6 +16,7 @@
 #include "attend/planner.h"
 #include "attend/target.h"
 #include "tests/support/npz_data.h"
+#include "tests/support/sanitized.h"
 #include "tests/tools/io/build_files.h"
 
 namespace attend::tests {
@@ -93,7 +93,7 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
 }
 
 // Sanitizers and emulators want more than the limit for themselves.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(ATTEND_EMULATOR)
+#if !ATTEND_IS_SANITIZED && !defined(ATTEND_EMULATOR)
 TEST_CASE("attend: where memory is short the error says what it was for") {
   const TempDir dir;
   const std::vector<std::string> limited = {"/bin/sh", "-c", "ulimit -v 8000000 && exec \"$0\" \"$@\""};
@@ -109,10 +109,14 @@ TEST_CASE("attend: where memory is short the error says what it was for") {
   const std::string q = save(dir, "q.npy", counting({1, 100000, 1}));
   std::vector<std::string> run = {"run", "--layer", "dot", "--queries", q, "--output", dir.path("o.npy")};
   const std::string large = dir.write("v.npy", npy_file(npy_dict("<f4", "(1, 100000, 100000)"), ""));
-  std::filesystem::resize_file(large, std::filesystem::file_size(large) + 40000000000);  // a hole
-  run.insert(run.end(), {"--values", large});
-  CHECK(is_error(run_attend(run, -1, limited), "v.npy: not enough memory for (1, 100000, 100000): 40000000000 bytes"));
-  run.resize(run.size() - 2);
+  std::error_code refused_by_system;  // files may not become so large, a hole or not
+  std::filesystem::resize_file(large, std::filesystem::file_size(large) + 40000000000, refused_by_system);
+  if (!refused_by_system) {
+    run.insert(run.end(), {"--values", large});
+    CHECK(
+        is_error(run_attend(run, -1, limited), "v.npy: not enough memory for (1, 100000, 100000): 40000000000 bytes"));
+    run.resize(run.size() - 2);
+  }
   run.insert(run.end(), {"--attention-weights", dir.path("w.npy")});
   refused(run, "attention_weights (1, 100000, 100000): 40000000000 bytes");
   CHECK(dir.names() == std::vector<std::string>{"q.npy", "v.npy"});
@@ -174,8 +178,7 @@ TEST_CASE("attend: where one of two outputs cannot be put in place, the other is
     FullPipe pipe;
     Started run(words, pipe.writer());
     pipe.close_writer();
-    while (dir.names().size() < before.size() + 2) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the second may be being written
+    wait_for_outputs(run, dir, before.size() + 2);
     std::filesystem::create_directories(dir.path("w.npy/in_the_way"));
     pipe.drain();
     const Finished finished = run.finish();

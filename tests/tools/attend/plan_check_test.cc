@@ -18,6 +18,7 @@
 #include "tests/support/npz_data.h"
 #include "tests/support/random.h"
 #include "tests/support/run.h"
+#include "tests/tools/io/build_files.h"
 
 namespace attend::tests {
 
@@ -242,9 +243,7 @@ TEST_CASE("attend check: what its words say is what is checked, to the last bit 
   const std::vector<std::int32_t> lens = {25, 7};
   const std::vector<std::string> files = {"--queries", save(dir, "q.npy", queries), "--keys", save(dir, "k.npy", keys),
                                           "--values",  save(dir, "v.npy", values)};
-  dir.write("l.npy", std::string("\x93NUMPY\x01\x00\x46\x00", 10) +
-                         "{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }            \n" +
-                         std::string("\x19\0\0\0\x07\0\0\0", 8));
+  dir.write("l.npy", npy_file(npy_dict("<i4", "(2,)"), le32(25) + le32(7)));
   const Shape shape{.batch = 2, .num_queries = 150, .num_keys = 80, .query_size = 16, .key_size = 16, .value_size = 12};
   const DotAttention dot;
   const std::string last = Target::available().back().name();

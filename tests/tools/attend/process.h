@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,8 @@ class Started {
                    const std::vector<std::string>& before = {});
 
   pid_t process() const { return process_; }
+  // Whether it ends by then; finish() is still to be called.
+  bool ends_within(std::chrono::seconds time) const;
   // To be called once.
   Finished finish();
 
@@ -77,6 +81,15 @@ inline Started::Started(std::vector<std::string> words, int stdout_descriptor, c
   if (failed != 0) throw std::runtime_error("cannot start " ATTEND_CLI_PATH);
 }
 
+inline bool Started::ends_within(std::chrono::seconds time) const {
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  for (siginfo_t ended{}; ended.si_pid == 0; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    if (::waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return false;
+    if (ended.si_pid == 0 && std::chrono::steady_clock::now() > deadline) return false;
+  }
+  return true;
+}
+
 inline Finished Started::finish() {
   int status = 0;
   if (::waitpid(process_, &status, 0) != process_) throw std::runtime_error("lost " ATTEND_CLI_PATH);
@@ -90,6 +103,20 @@ inline Finished Started::finish() {
 inline Finished run_attend(std::vector<std::string> words, int stdout_descriptor = -1,
                            const std::vector<std::string>& before = {}) {
   return Started(std::move(words), stdout_descriptor, before).finish();
+}
+
+// Until the outputs of a command, of which nothing was there before, lie beside their goals, so that `dir` has so many
+// entries. Where they do not come, the command is ended.
+inline void wait_for_outputs(const Started& run, const TempDir& dir, std::size_t entries) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (dir.names().size() < entries) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      ::kill(run.process(), SIGKILL);
+      return;
+    }
+    std::this_thread::yield();
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the last may be being written
 }
 
 // A pipe that is full: who writes into it waits until it is drained.

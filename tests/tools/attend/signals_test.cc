@@ -4,10 +4,10 @@
 #ifdef ATTEND_CLI_PATH
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <sys/resource.h>
 
 #include <chrono>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -17,6 +17,21 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+// SIGQUIT and SIGXCPU leave one, where limits let them.
+class NoCoreFiles {
+ public:
+  NoCoreFiles() {
+    ::getrlimit(RLIMIT_CORE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_CORE, &none);
+  }
+  ~NoCoreFiles() { ::setrlimit(RLIMIT_CORE, &before_); }
+  NoCoreFiles(const NoCoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 // Two outputs lie ready when the summary is printed, which a full pipe holds up. Then comes the signal.
 Finished ended_by(int signal, const TempDir& dir, const Names& before_words = {}) {
   dir.write("o.npy", "old");
@@ -25,17 +40,20 @@ Finished ended_by(int signal, const TempDir& dir, const Names& before_words = {}
   FullPipe pipe;
   Started run(words, pipe.writer(), before_words);
   pipe.close_writer();
-  while (dir.names().size() < before + 2) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the second may be being written
+  wait_for_outputs(run, dir, before + 2);
   ::kill(run.process(), signal);
-  if (!before_words.empty()) pipe.drain();
+  if (!before_words.empty() || !run.ends_within(std::chrono::seconds(30))) pipe.drain();  // it goes on
   return run.finish();
 }
 
 }  // namespace
 
 TEST_CASE("attend: a signal that ends it leaves no file beside the outputs, which are what they were") {
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU}) {
+  const NoCoreFiles no_core_files;
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGQUIT}) {
+#ifdef ATTEND_EMULATOR
+    if (signal == SIGQUIT || signal == SIGXCPU) continue;  // of which emulators write a line of their own
+#endif
     INFO("signal ", signal);
     const TempDir dir;
     const Finished finished = ended_by(signal, dir);

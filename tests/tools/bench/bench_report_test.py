@@ -212,7 +212,7 @@ class Command(Folder):
         self.put("a.json", [entry("dot/\ud800/SCALAR", 4.0)])
         done = self.run_report()
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("dot,\\ud800,SCALAR", (self.root / "summary.csv").read_text())
+        self.assertIn("dot,?,SCALAR", (self.root / "summary.csv").read_text())
 
     def test_wrong_usage(self) -> None:
         self.raw.rmdir()
