@@ -38,10 +38,9 @@ _SPEED = ("Bars begin at the edge of a logarithmic axis: compare where they end.
 
 
 def write(path: pathlib.Path, text: str) -> None:
-    """All of it or nothing. Names may come out of files as what is no text."""
+    """All of it or nothing."""
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="backslashreplace", dir=path.parent,
-                                         delete=False) as file:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
             temporary = pathlib.Path(file.name)
             try:
                 file.write(text)

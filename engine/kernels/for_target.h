@@ -1,6 +1,6 @@
 // How a family's getter reaches the code of a named target without Highway's global chosen target: through Highway's
-// own list of a function's versions, so that targets of later Highways need no change here. To be used once per
-// dispatch point, after its HWY_ONCE guard, and included behind foreach_target.h.
+// own list of a function's versions, so that targets of later Highways need no change here. Include it after
+// foreach_target.h; use the macro once, within HWY_ONCE.
 //
 //     #if HWY_ONCE
 //     PackKernels pack_kernels(std::int64_t target) { ATTEND_RETURN_FOR_TARGET(target, Kernels); }

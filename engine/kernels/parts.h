@@ -53,7 +53,7 @@ inline constexpr std::size_t parts_size(std::size_t count, std::size_t terms) {
 
 // C = A B or C += A B, all tiles of a step (MultiplyTiles in parts-inl.h). Whole tiles of C are read and written.
 struct PartsProductArgs {
-  std::size_t num_rows, num_columns;  // more than a step holds are taken as so many
+  std::size_t num_rows, num_columns;  // more than kPartsRowsPerStep or kPartsColumnsPerStep count as that
   const std::uint16_t* a;             // parts of the first tile of rows ...
   std::size_t a_block;                // ... and how many numbers further those of the second are
   const std::uint16_t* b;             // of columns likewise

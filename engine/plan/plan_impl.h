@@ -34,8 +34,8 @@ enum class Pooling {
   // Key tile by key tile with online softmax: scores of one tile exist at a time. Weights, where they are asked for,
   // are scored again once the sums of their row are known.
   kFused,
-  // All scores of a row at once, softmax, then pooling: by the weights as they are returned, or in products by pairs of
-  // terms by powers, which become weights at last.
+  // All scores of a row at once, softmax, then pooling: by the weights as they are returned or, where it goes by pairs
+  // of terms, by powers, which are normalised to weights afterwards.
   kMaterialised,
   kLanes,   // few queries: they are the lanes, keys and values are read where they lie
   kDecode,  // a handful of queries: keys and values are read once, in the order of memory

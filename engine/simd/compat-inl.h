@@ -155,7 +155,7 @@ HWY_INLINE V MaxKeepNaN(D /*d*/, V v, V low) {
 #endif
 }
 
-// min(max(v, low), high) likewise.
+// max(min(v, high), low) likewise.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ClampKeepNaN(D d, V v, V low, V high) {
   return MaxKeepNaN(d, MinKeepNaN(d, v, high), low);

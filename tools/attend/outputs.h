@@ -19,8 +19,8 @@ void check_writable(const std::string& path);
 
 // Several files that appear together: all are written beside their goals, then all are renamed. Where one cannot be,
 // those renamed before are what they were again: the old file, of which a second name was kept, or none. A link stays,
-// and what it leads to is replaced, or made where nothing is there yet. For the main thread; of two
-// at a time, the later goes first.
+// and what it leads to is replaced, or made where nothing is there yet. For
+// the main thread. Where two live at a time, the one made later is destroyed first.
 class OutputFiles {
  public:
   OutputFiles();

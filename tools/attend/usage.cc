@@ -8,21 +8,24 @@
 namespace attend::tools {
 namespace {
 
-bool has_word(std::string_view phrase, std::string_view word) {
-  const std::size_t end = std::min(phrase.find_first_of(": ", word.size()), phrase.size());
-  if (phrase.substr(0, end) == word) return true;
-  const std::size_t space = phrase.find(' ');
-  return space != std::string_view::npos && has_word(phrase.substr(space + 1), word);
-}
-
-// The option that CLI11 complains of, and the subcommand's before the command's; null: none. Its name is all that
-// versions of a phrase have in common.
-const CLI::Option* option_in(const CLI::App& app, std::string_view phrase) {
+// The subcommand's, or else the command's; null: none.
+const CLI::Option* option_of(const CLI::App& app, std::string_view name) {
   for (const CLI::App* subcommand : app.get_subcommands()) {
-    if (const CLI::Option* option = option_in(*subcommand, phrase)) return option;
+    if (const CLI::Option* option = option_of(*subcommand, name)) return option;
   }
   for (const CLI::Option* option : app.get_options()) {
-    if (has_word(phrase, option->get_name())) return option;
+    if (option->get_name() == name) return option;
+  }
+  return nullptr;
+}
+
+// The option that CLI11 complains of; null: none. Its name is all that versions of a phrase have in common, and stands
+// before what the user gave it.
+const CLI::Option* option_in(const CLI::App& app, std::string_view phrase) {
+  while (!phrase.empty()) {
+    const std::size_t end = std::min(phrase.find_first_of(": "), phrase.size());
+    if (const CLI::Option* option = option_of(app, phrase.substr(0, end))) return option;
+    phrase.remove_prefix(std::min(end + 1, phrase.size()));
   }
   return nullptr;
 }

@@ -101,9 +101,14 @@ def _parse_name(path: pathlib.Path, run_name: str) -> Name:
     return Name(parts[0], "/".join(parts[1:-1]) or parts[0], parts[-1], real_time)
 
 
+def _as_text(content: Any) -> Any:
+    """With a question mark for halves of surrogate pairs, which JSON may hold and no file of text."""
+    return json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
+
+
 def _read(path: pathlib.Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = _as_text(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:  # the latter for brackets within brackets by the thousand
         raise Error(f"{path}: not JSON ({error}), expected the output of attend_bench; was the run cut off?") from error
     for key, kind in (("context", dict), ("benchmarks", list)):
