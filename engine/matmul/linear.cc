@@ -42,6 +42,7 @@ bool go_by_pairs(TensorView<const float> W) {
 
 constexpr Choice kByPairs{Implementation::kLinearPairs, " (this CPU adds beside multiplying)", When::kWhereFaster};
 
+#ifdef ATTEND_WITH_ONEDNN
 // Our own kernel where vectors are those of AVX2: GFLOPS on an EPYC (Zen 3, FMA peak 103), oneDNN 2.6 and ours,
 //     192 x 256, 64 rows  82, 86    256 x 256, 512 rows  78, 90    512 x 512, 1024 rows  58, 89
 //     768 x 768, 16 rows  77, 84    768 x 768, 100 rows  70, 88                                    (bench: linear/*)
@@ -52,6 +53,7 @@ bool has_short_vectors() {
   return false;
 #endif
 }
+#endif
 
 // oneDNN where weights stay in L2. Share of the FMA peak of one core of an Emerald Rapids server, AVX-512, calls of 256
 // rows, oneDNN 2.6 against our own kernel (bench: linear/*):
