@@ -117,7 +117,7 @@ TEST_CASE("linear pairs: rows are as exact as plain sums whatever their size, me
 TEST_CASE("linear pairs: rows that would lose by them have the bits of plain sums") {
   constexpr std::size_t kRows = 10, kIn = 100, kOut = 35;
   for_each_target([&](const Target& target) {
-    Problem problem(target, kRows, kIn, kOut, true);
+    Problem problem(target, kRows, kIn, kOut, false);  // beside a bias, small sums would vanish
     for (std::size_t k = 0; k < kIn; ++k) {
       problem.x(0, k) = 0;                             // zeros
       problem.x(1, k) = k == 7 ? 2.5f : 0.0f;          // one number
