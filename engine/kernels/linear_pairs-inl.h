@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "engine/kernels/linear_rows-inl.h"
 #include "engine/kernels/linear_rows.h"
@@ -35,8 +36,11 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Terms that weights are prefetched.
+// Blocks of weights leave L2 to the copies of rows (linear_pairs_rows).
+static constexpr size_t kPairedWeightBlock = size_t{128} << 10;
+// Terms that weights are prefetched, where they are.
 static constexpr size_t kPairedTermsAhead = 12;
+static_assert(6 * kLaterPerTerm <= kLinearPanel);  // one prefetch in six terms leaves out no line
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, V y0, V y1,
@@ -60,8 +64,8 @@ HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, 
   }
 }
 
-// kRows copies of rows times kVectors vectors, over the whole sum.
-template <size_t kRows, size_t kVectors, class D>
+// kRows copies of rows times kVectors vectors, over the whole sum. kAhead: prefetches weights into L1.
+template <bool kAhead, size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums,
                             const float* HWY_RESTRICT x, std::ptrdiff_t x_stride, const PairedRow* HWY_RESTRICT paired,
                             float* const* HWY_RESTRICT results) {
@@ -72,24 +76,25 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   const float* HWY_RESTRICT w0 = args.weights;
   const float* HWY_RESTRICT w1 = args.weights + lanes / kLinearPanel * args.panel_stride + lanes % kLinearPanel;
   const float* HWY_RESTRICT later = args.later;
+  const auto fetch = [](const float* weights) HWY_ATTR {
+    if constexpr (kAhead) __builtin_prefetch(weights + kPairedTermsAhead * kLinearPanel, 0, 3);
+  };
   const V s0 = hn::Load(d, pair_sums), s1 = kVectors > 1 ? hn::Load(d, pair_sums + lanes) : zero;
   const EvenRows rows(x_stride);
 #define ATTEND_PAIRS_X(r, i) rows.Broadcast<r, i>(d, x)
 #define ATTEND_PAIRS_ROW(r)         \
   V y##r##0 = zero, y##r##1 = zero; \
   ATTEND_PAIRS_START(r, paired[r])
-#define ATTEND_PAIRS_LOAD(first, second, at)                                                               \
-  first = hn::Load(d, w0 + (at));                                                                          \
-  __builtin_prefetch(w0 + (at) + kPairedTermsAhead * kLinearPanel, 0, 3);                                  \
-  if constexpr (kVectors > 1) {                                                                            \
-    second = hn::Load(d, w1 + (at));                                                                       \
-    if (lanes % kLinearPanel == 0) __builtin_prefetch(w1 + (at) + kPairedTermsAhead * kLinearPanel, 0, 3); \
+#define ATTEND_PAIRS_LOAD(first, second, at)         \
+  first = hn::Load(d, w0 + (at));                    \
+  fetch(w0 + (at));                                  \
+  if constexpr (kVectors > 1) {                      \
+    second = hn::Load(d, w1 + (at));                 \
+    if (lanes % kLinearPanel == 0) fetch(w1 + (at)); \
   }
 #define ATTEND_PAIRS_TERMS(ROW)                   \
   {                                               \
     V b00, b01 = zero, b10, b11 = zero;           \
-    __builtin_prefetch(later, 0, 2);              \
-    later += 3 * kLaterPerTerm;                   \
     ATTEND_PAIRS_LOAD(b00, b01, 0)                \
     ATTEND_PAIRS_LOAD(b10, b11, kLinearPanel)     \
     ATTEND_PAIRS_ROWS(ROW)                        \
@@ -104,6 +109,8 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
   size_t k = 0;
   for (; k + 6 <= in; k += 6) {
+    __builtin_prefetch(later, 0, 2);
+    later += 6 * kLaterPerTerm;
     ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
     ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT)
   }
@@ -122,28 +129,30 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 #undef ATTEND_PAIRS_X
 }
 
-template <size_t kRows, class D>
+template <bool kAhead, size_t kRows, class D>
 HWY_INLINE void PairsColumns(D d, const ColumnsArgs& args, const float* pair_sums, const float* x,
                              std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results) {
-  if (args.columns > hn::Lanes(d)) return PairsStep<kRows, 2>(d, args, pair_sums, x, x_stride, paired, results);
-  return PairsStep<kRows, 1>(d, args, pair_sums, x, x_stride, paired, results);
+  if (args.columns > hn::Lanes(d)) return PairsStep<kAhead, kRows, 2>(d, args, pair_sums, x, x_stride, paired, results);
+  return PairsStep<kAhead, kRows, 1>(d, args, pair_sums, x, x_stride, paired, results);
 }
 
 // num_rows <= kRows.
-template <size_t kRows, class D>
+template <bool kAhead, size_t kRows, class D>
 HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, const float* pair_sums, const float* x,
                              std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results) {
   if constexpr (kRows > 1) {
-    if (num_rows < kRows) return PairsAnyRows<kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results);
+    if (num_rows < kRows) {
+      return PairsAnyRows<kAhead, kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results);
+    }
   }
-  PairsColumns<kRows>(d, args, pair_sums, x, x_stride, paired, results);
+  PairsColumns<kAhead, kRows>(d, args, pair_sums, x, x_stride, paired, results);
 }
 
 // Rows some at a time: those that go by pairs from their copies, then the others.
 template <class D>
 void LinearPairs(D d, const LinearPairsArgs& args) {
   const LinearRowsArgs& all = args.linear;
-  const size_t stride = linear_pairs_stride(all.in), most = linear_pairs_rows(all.in);
+  const size_t stride = linear_pairs_stride(all.in), most = linear_pairs_rows(all.in, all.num_rows);
   const float *copies[kMaxPairsRows], *others[kMaxPairsRows];
   float *results[kMaxPairsRows], *other_results[kMaxPairsRows];
   PairedRow paired[kMaxPairsRows];
@@ -170,11 +179,16 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
         other_results[plain.num_rows++] = all.results[r];
       }
     }
+    const auto step = [&](const ColumnsArgs& columns, size_t row, size_t num_rows, auto ahead) ATTEND_INLINE_ATTR {
+      PairsAnyRows<ahead, kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first,
+                                              args.scratch + row * stride, static_cast<std::ptrdiff_t>(stride),
+                                              paired + row, results + row);
+    };
     ForEachStep<kPairedRowsPerStep, kMaxPairedVectors>(
-        d, by_pairs, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
-          PairsAnyRows<kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first,
-                                           args.scratch + row * stride, static_cast<std::ptrdiff_t>(stride),
-                                           paired + row, results + row);
+        d, by_pairs, kPairedWeightBlock, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
+          // Pairs with 16 registers are for tests: no need of both there.
+          if (kHas32Registers && !args.prefetches_weights) return step(columns, row, num_rows, std::false_type());
+          step(columns, row, num_rows, std::true_type());
         });
     LinearRows(d, plain);
   }

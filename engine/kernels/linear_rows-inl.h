@@ -209,15 +209,17 @@ HWY_INLINE void LinearAnyRows(D d, const ColumnsArgs& args, size_t num_rows, con
 // Calls step(columns, first row, number of rows) for blocks of weights, steps of up to kRows rows, groups of up to
 // kVectors vectors of columns. All are shared out evenly: 10 rows as 5 + 5 rather than 9 + 1, 16 vectors as 3 + 3 + 3 +
 // 3 + 2 + 2.
+// block_bytes: of weights, where not all of them are one block.
 template <size_t kRows, size_t kVectors, class D, class Step>
-HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, const Step& step_of) {
+HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, size_t block_bytes, const Step& step_of) {
   if (args.num_rows == 0 || args.out == 0) return;
   const size_t vectors = kVectors * hn::Lanes(d), panel_stride = args.in * kLinearPanel;
   // Groups that span several panels begin at whole ones, so that their vectors are aligned.
   const size_t unit = std::min(vectors, kLinearPanel), most = vectors / unit;
   const size_t units = (args.out + unit - 1) / unit, groups = (units + most - 1) / most;
   const size_t group_bytes = std::max<size_t>(1, args.in * vectors * sizeof(float));
-  const size_t per_block = std::max<size_t>(1, kWeightBlock / group_bytes);
+  const size_t most_bytes = groups * group_bytes <= kWeightBlock ? kWeightBlock : block_bytes;
+  const size_t per_block = std::max<size_t>(1, most_bytes / group_bytes);
   const size_t blocks = (groups + per_block - 1) / per_block;
   const size_t steps = (args.num_rows + kRows - 1) / kRows;
   const auto first_column = [&](size_t group) { return group * units / groups * unit; };
@@ -265,7 +267,7 @@ HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, const Step& step_of
 
 template <class D>
 void LinearRows(D d, const LinearRowsArgs& args) {
-  ForEachStep<kLinearRows, kLinearVectors>(d, args,
+  ForEachStep<kLinearRows, kLinearVectors>(d, args, kWeightBlock,
                                            [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
                                              LinearAnyRows(d, columns, num_rows, args.rows + row, args.results + row);
                                            });

@@ -34,21 +34,28 @@ struct LinearPairsArgs {
   LinearRowsArgs linear;
   const float* pair_sums;     // of column o: sum over j of (-1)^j W[o][3 j] W[o][3 j + 1]; as many as bias, aligned
   float weights_mean_square;  // of an element of W: rows of x are brought to it by powers of two
-  float* scratch;             // linear_pairs_scratch(in) elements, aligned to a cache line
+  float* scratch;             // linear_pairs_scratch(in, num_rows) elements, aligned to a cache line
+  bool prefetches_weights;    // into L1, some terms ahead. Of no account for results
 };
 
 // Rows of x are copied, scaled; a copy takes so many elements. Strides of a multiple of 4 KiB would put all rows of a
 // step into the same few lines of L1.
 inline constexpr std::size_t linear_pairs_stride(std::size_t in) { return (in + 15) / 16 * 16 + 16; }
-// Rows that are copied at a time, up to nine steps of eight: 208 KiB, which beside a block of weights and the next one
-// stay in 1 MiB of L2. Twice as many rows are 2 % slower there (Zen 4, linear/r1024_i768_o768).
-inline constexpr std::size_t kMaxPairsRows = 72;
-inline constexpr std::size_t linear_pairs_rows(std::size_t in) {
-  const std::size_t steps = (std::size_t{208} << 10) / (8 * linear_pairs_stride(in) * sizeof(float));
-  return steps < 1 ? 8 : steps > 9 ? kMaxPairsRows : steps * 8;
+// Rows that are copied at a time, up to sixteen steps of eight: 400 KiB, which beside two blocks of weights
+// (kPairedWeightBlock) stay in 1 MiB of L2; in calls of few rows 208 KiB, where scratch is to be little. All weights
+// come from L3 or memory once for so many rows. EPYC (Zen 5), AVX3, time by that of 72 rows and blocks of 320 KiB:
+// linear/r256_i768_o768 and r1024_i512_o512 0.96, multi_head/b8_s128_e768_h12 and b1_s512_e768_h12 0.96,
+// b32_s32_e512_h8 0.96 to 0.99; with 200 rows 1 % more than with 128.
+inline constexpr std::size_t kMaxPairsSteps = 16, kMaxPairsRows = 8 * kMaxPairsSteps, kFewPairsRows = 64;
+inline constexpr std::size_t linear_pairs_rows(std::size_t in, std::size_t num_rows) {
+  const std::size_t bytes = std::size_t{num_rows <= kFewPairsRows ? 208u : 400u} << 10;
+  const std::size_t steps = bytes / (8 * linear_pairs_stride(in) * sizeof(float));
+  return 8 * (steps < 1 ? 1 : steps > kMaxPairsSteps ? kMaxPairsSteps : steps);
 }
-inline constexpr std::size_t linear_pairs_scratch(std::size_t in) {
-  return linear_pairs_rows(in) * linear_pairs_stride(in);
+// Of calls of up to most_rows rows.
+inline constexpr std::size_t linear_pairs_scratch(std::size_t in, std::size_t most_rows) {
+  const std::size_t rows = linear_pairs_rows(in, most_rows), all = (most_rows + 7) / 8 * 8;
+  return (rows < all ? rows : all) * linear_pairs_stride(in);
 }
 
 // What products by bfloat16 parts want beside that (parts.h, linear_parts-inl.h).

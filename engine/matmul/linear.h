@@ -30,8 +30,10 @@ class Linear {
   static constexpr std::size_t kMaxRows = 256;
   // Where results are to be used while they are in cache.
   static constexpr std::size_t kRowBlock = 64;
-  // Where there is to be little scratch, and parts would take much; at most 2 kRowBlock.
-  std::size_t few_rows() const noexcept { return kernels::linear_parts_few_rows(in_size_); }
+  // Where there is to be little scratch; at most 2 kRowBlock.
+  std::size_t few_rows(const kernels::LinearRowsKernels& kernels) const noexcept {
+    return goes_by_parts(kernels) ? kernels::linear_parts_few_rows(in_size_) : kRowBlock;
+  }
 
   // W (out, in), any strides; bias (out) or not given. Both are copied. name: for messages, "W_q".
   // Errors: Error when held to oneDNN where it has no optimised implementation (its reference one is refused), or where

@@ -7,6 +7,7 @@
 
 #include "attend/target.h"
 #include "engine/base/checked.h"
+#include "engine/base/cpus.h"
 
 namespace attend::matmul {
 namespace {
@@ -141,9 +142,11 @@ bool PackedRows::goes_by_parts(const kernels::LinearRowsKernels& kernels) const 
 }
 
 std::size_t PackedRows::scratch_bytes(std::size_t most_rows) const noexcept {
-  const std::size_t of_pairs = pairs_ == When::kNever ? 0 : kernels::linear_pairs_scratch(in_) * sizeof(float);
-  return std::max(of_pairs,
-                  parts_ == When::kNever ? 0 : kernels::linear_parts_scratch(in_, most_rows) * sizeof(std::uint16_t));
+  const std::size_t of_pairs =
+      pairs_ == When::kNever ? 0 : kernels::linear_pairs_scratch(in_, most_rows) * sizeof(float);
+  const std::size_t of_parts =
+      parts_ == When::kNever ? 0 : kernels::linear_parts_scratch(in_, most_rows) * sizeof(std::uint16_t);
+  return std::max(of_pairs, of_parts);
 }
 
 bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows, float* const* results,
@@ -159,10 +162,14 @@ bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const float
     kernels.multiply_by_parts(
         {.linear = args, .parts = parts_of_panels_.get(), .scratch = reinterpret_cast<std::uint16_t*>(scratch)});
   } else if (goes_by_pairs(kernels)) {
+    // Zen 5 has weights in L1 in time by itself, and starting instructions is what bounds products by pairs there:
+    // AVX3, with prefetches and without, linear/r256_i768_o768 1193 and 1118 us, r512_i256_o256 281 and 263. Zen 4,
+    // where their distance was chosen, is not measured without.
     kernels.multiply_by_pairs({.linear = args,
                                .pair_sums = pair_sums_.get(),
                                .weights_mean_square = mean_square_,
-                               .scratch = reinterpret_cast<float*>(scratch)});
+                               .scratch = reinterpret_cast<float*>(scratch),
+                               .prefetches_weights = !this_cpu().is_zen5()});
   } else {
     kernels.multiply(args);
   }

@@ -158,14 +158,15 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
 }
 
 void lay_out_projecting(PlanImpl& plan, Carver& worker) {
-  // Who pools what he has just projected keeps both, and so has few rows' parts at a time (run/map_rows.cc).
+  // Who pools what he has just projected keeps both, and so has copies of few rows at a time (run/map_rows.cc).
   std::size_t most_out = 0, most_scratch = 0, row_block = matmul::Linear::kRowBlock;
   for (const matmul::Linear* map : {plan.query_map, plan.key_map, plan.value_map, plan.output_map}) {
     if (map == nullptr) continue;
     most_out = std::max(most_out, map->out_size());
-    const std::size_t most_rows = plan.window_keys > 0 ? map->few_rows() : matmul::Linear::kMaxRows;
-    most_scratch = std::max(most_scratch, map->scratch_bytes(most_rows));
-    if (plan.window_keys > 0 && map->goes_by_parts(plan.linear_rows(map))) row_block = std::max(row_block, most_rows);
+    const std::size_t few_rows = map->few_rows(plan.linear_rows(map));
+    most_scratch =
+        std::max(most_scratch, map->scratch_bytes(plan.window_keys > 0 ? few_rows : matmul::Linear::kMaxRows));
+    if (plan.window_keys > 0) row_block = std::max(row_block, few_rows);
   }
   WorkspaceLayout& layout = plan.layout;
   layout.rows_out = take_floats(worker, row_block, most_out);

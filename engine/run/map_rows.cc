@@ -77,10 +77,9 @@ std::size_t MapJob::num_blocks(std::size_t block_rows) const {
 
 bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
   const bool sinks = job.sink != nullptr || job.destination.data == nullptr;
-  const bool has_little_scratch = plan.window_keys > 0 && job.map->goes_by_parts(plan.linear_rows(job.map));
-  const auto most = static_cast<std::int64_t>(has_little_scratch ? job.map->few_rows()
-                                              : sinks            ? matmul::Linear::kRowBlock
-                                                                 : matmul::Linear::kMaxRows);
+  const auto most = static_cast<std::int64_t>(plan.window_keys > 0 ? job.map->few_rows(plan.linear_rows(job.map))
+                                              : sinks              ? matmul::Linear::kRowBlock
+                                                                   : matmul::Linear::kMaxRows);
   for (const std::int64_t end = first + count; first < end; first += most) {
     if (!map_next(job, first, std::min(most, end - first), plan, worker)) return false;
   }

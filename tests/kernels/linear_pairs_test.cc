@@ -28,7 +28,7 @@ class Problem : public LinearProblem {
           const Draw& draw_w = draw_normal, const Draw& draw_x = draw_normal)
       : LinearProblem(target, most_rows, in, out, with_bias, Unit::kNorms, draw_w, draw_x),
         pair_sums_(kernels::linear_panels(out) * kernels::kLinearPanel),
-        scratch_(kernels::linear_pairs_scratch(in)) {
+        scratch_(kernels::linear_pairs_scratch(in, most_rows)) {
     double squares = 0;
     for (std::size_t o = 0; o < out; ++o) {
       for (std::size_t k = 0; k < in; ++k) squares += static_cast<double>(weight(o, k)) * weight(o, k);
@@ -48,7 +48,8 @@ class Problem : public LinearProblem {
       kernels_.multiply_by_pairs({.linear = linear,
                                   .pair_sums = pair_sums_.data(),
                                   .weights_mean_square = mean_square_,
-                                  .scratch = scratch_.data()});
+                                  .scratch = scratch_.data(),
+                                  .prefetches_weights = count % 2 == 0});  // which is not to be seen
     };
     multiply_by(by_pairs, first, count, reversed);
   }
@@ -147,6 +148,7 @@ TEST_CASE("linear pairs: rows that would lose by them have the bits of plain sum
 TEST_CASE("linear pairs: a row's bits depend neither on the other rows nor on their number") {
   // More rows than are copied at a time.
   constexpr std::size_t kRows = kernels::kMaxPairsRows + 11;
+  static_assert(kRows == 139);
   for_each_target([&](const Target& target) {
     // The last: several blocks of weights (320 KiB each).
     for (const auto& sizes : std::vector<std::pair<std::size_t, std::size_t>>{{7, 12}, {100, 66}, {400, 600}}) {
@@ -158,7 +160,7 @@ TEST_CASE("linear pairs: a row's bits depend neither on the other rows nor on th
         problem.multiply(row, 1);
         expected.insert(expected.end(), problem.y(row), problem.y(row) + out);
       }
-      for (std::size_t count : {2u, 3u, 8u, 9u, 10u, 19u, 37u, 71u, 72u, 73u, 83u}) {
+      for (std::size_t count : {2u, 3u, 8u, 9u, 10u, 19u, 37u, 72u, 127u, 128u, 129u, 139u}) {
         for (const bool reversed : {false, true}) {
           const std::size_t first = count % 3 == 0 ? kRows - count : 0;
           problem.multiply(first, count, reversed);
