@@ -30,7 +30,7 @@ constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.
 struct PairsShares {
   double scores, pooling, projections;
 };
-constexpr PairsShares kPairsOnZen4{1.25, 1.2, 1.35}, kPairsOnZen5{1.1, 1.0, 1.13};
+constexpr PairsShares kPairsOnZen4{1.25, 1.2, 1.35}, kPairsOnZen5{1.1, 1.0, 1.2};
 const PairsShares& pairs_shares() { return this_cpu().is_zen5() ? kPairsOnZen5 : kPairsOnZen4; }
 // By bfloat16 parts, of at most 16 / 6 times the peak: of scores and pooling, and of projections. bench:
 // dot/b1_h32_kv8_m2048_n2048_d128, planner/*; linear/*/AVX3_parts.

@@ -10,14 +10,13 @@ static_assert(static_cast<int>(ScoreTier::kEight) == static_cast<int>(kernels::S
               static_cast<int>(ScoreTier::kRational) == static_cast<int>(kernels::ScoreTier::kRational));
 
 // By one division, eight terms take 22 multiplications and multiply-adds, by three 16, which is less in all where a
-// division takes less than three of them, as those of 512 bits do on Zen 4. EPYC (Zen 4), AVX3, ps per element by one
-// and by three, additive_score/*_prepared_eight and _three: m128_n512_u256 53.9 and 49.6, m1_n100_u256 65 and 62.
-// Intel's CPUs divide more slowly, so that eight terms beat four (kernels/factored_score-inl.h). Zen 5 multiplies twice
-// as fast and has not been measured.
+// division takes less than three of them, as those of 512 bits do on Zen 4 and Zen 5. AVX3, ps per element by one and
+// by three, additive_score/*_prepared_eight and _three: EPYC (Zen 4) m128_n512_u256 53.9 and 49.6, m1_n100_u256 65 and
+// 62; EPYC (Zen 5) 30.1 and 28.3, 40.5 and 39.8. Intel's CPUs divide more slowly, so that eight terms beat four
+// (kernels/factored_score-inl.h).
 kernels::ScoreTier first_score_tier(const kernels::AdditiveScoreKernels& kernels, const Cpu& cpu) {
   const bool has_512_bits = kernels.lanes * sizeof(float) == 64;
-  return has_512_bits && cpu.adds_beside_products() && !cpu.is_zen5() ? kernels::ScoreTier::kThree
-                                                                      : kernels::ScoreTier::kEight;
+  return has_512_bits && cpu.adds_beside_products() ? kernels::ScoreTier::kThree : kernels::ScoreTier::kEight;
 }
 
 void choose_first_tier(PlanImpl& plan) {
