@@ -13,7 +13,7 @@
 //
 // Zen 4's units take two cycles for 512 bits and leave time for the loads. Zen 5's take one, four instructions a cycle
 // of hardly 6 that it starts: three terms of 8 rows times 2 vectors are 32 multiply-adds, 32 additions and 30 loads, 94
-// instructions that 16 cycles would have to take. tile_pairs/qk_m48_n128_d128 gets to 1.2 times the peak, and loses a
+// instructions that 16 cycles would have to take. tile_pairs/qk_m48_n128_d128 gets to 1.25 times the peak, and loses a
 // fifth while another thread, of another virtual machine perhaps, runs on the same core, which tile_product/* does not.
 //
 // Accuracy: with x scaled by a power of two to the size of w, a term is wrong by up to four times |x| |w| 2^-24 / n

@@ -147,11 +147,12 @@ TEST_CASE("linear pairs: rows that would lose by them have the bits of plain sum
 
 TEST_CASE("linear pairs: a row's bits depend neither on the other rows nor on their number") {
   // More rows than are copied at a time.
-  constexpr std::size_t kRows = kernels::kMaxPairsRows + 11;
-  static_assert(kRows == 139);
+  constexpr std::size_t kMost = kernels::kMaxPairsRows, kFew = kernels::kFewPairsRows, kRows = kMost + 11;
   for_each_target([&](const Target& target) {
-    // The last: several blocks of weights (320 KiB each).
-    for (const auto& sizes : std::vector<std::pair<std::size_t, std::size_t>>{{7, 12}, {100, 66}, {400, 600}}) {
+    // The third: several blocks of weights. The last: fewer rows are copied at a time than calls of a few have.
+    static_assert(kernels::linear_pairs_rows(1500, kFew) < kFew && kernels::linear_pairs_rows(1500, kRows) < kMost);
+    for (const auto& sizes :
+         std::vector<std::pair<std::size_t, std::size_t>>{{7, 12}, {100, 66}, {400, 600}, {40, 1500}}) {
       const std::size_t out = sizes.first, in = sizes.second;
       Problem problem(target, kRows, in, out, true);
       for (std::size_t row = 0; row < kRows; row += 5) std::fill_n(&problem.x(row, 1), in - 1, 0.0f);  // go plain
@@ -160,7 +161,8 @@ TEST_CASE("linear pairs: a row's bits depend neither on the other rows nor on th
         problem.multiply(row, 1);
         expected.insert(expected.end(), problem.y(row), problem.y(row) + out);
       }
-      for (std::size_t count : {2u, 3u, 8u, 9u, 10u, 19u, 37u, 72u, 127u, 128u, 129u, 139u}) {
+      for (const std::size_t count : std::vector<std::size_t>{2, 3, 8, 9, 10, 19, 37, kFew - 1, kFew, kFew + 1,
+                                                              kMost - 1, kMost, kMost + 1, kRows}) {
         for (const bool reversed : {false, true}) {
           const std::size_t first = count % 3 == 0 ? kRows - count : 0;
           problem.multiply(first, count, reversed);
