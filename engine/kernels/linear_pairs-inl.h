@@ -142,7 +142,8 @@ HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, cons
                              std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results) {
   if constexpr (kRows > 1) {
     if (num_rows < kRows) {
-      return PairsAnyRows<kAhead, kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results);
+      // Few rows do not need code of their own without prefetches.
+      return PairsAnyRows<true, kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results);
     }
   }
   PairsColumns<kAhead, kRows>(d, args, pair_sums, x, x_stride, paired, results);
