@@ -1,6 +1,7 @@
 // The engine's own memory: where it begins, that all of it can be written, and what is no size.
 #include "engine/base/memory.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
 namespace attend::tests {
 namespace {
@@ -28,6 +30,21 @@ TEST_CASE("memory begins with a cache line, with a huge page where there is 1 Mi
     free_memory(memory, bytes);
   }
 }
+
+#ifdef MADV_HUGEPAGE
+// Seen by what the pages hold: those that the system gives anew are zeros, what a process wrote before is not.
+TEST_CASE("memory from 1 MiB on lies on fresh pages, though the allocator has it from before") {
+  constexpr std::size_t kBytes = 4 * kMega;
+  for (int turn = 0; turn < 4; ++turn) {
+    CAPTURE(turn);
+    void* memory = allocate_memory(kBytes);
+    const auto* bytes = static_cast<const unsigned char*>(memory);
+    CHECK(std::all_of(bytes, bytes + kBytes, [](unsigned char byte) { return byte == 0; }));
+    std::memset(memory, 7, kBytes);
+    free_memory(memory, kBytes);
+  }
+}
+#endif
 
 TEST_CASE("memory that there cannot be is std::bad_alloc, as large as a size can be") {
   const std::size_t most = std::numeric_limits<std::size_t>::max();
