@@ -4,7 +4,7 @@
 #   tools/test.sh --all         what CI runs: also shared libraries, no oneDNN, AddressSanitizer +
 #                               UndefinedBehaviorSanitizer, ThreadSanitizer; with ccache, which it installs too. What
 #                               has not begun in time is left out, and said to be: CI ends a run after an hour and a
-#                               half. EPYC (Zen 4), two cores: asan takes 18 minutes, tsan 3.
+#                               half. asan takes the longest, tsan some minutes.
 #   tools/test.sh PRESET...     these presets of CMakePresets.json, such as clang, or subset: kernels for AVX2 alone
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
