@@ -71,7 +71,7 @@ TEST_CASE(
   constexpr std::size_t kRows = 20;
   for_each_target([&](const Target& target) {
     for (const std::size_t out : {1, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 65}) {
-      for (const std::size_t in : {1u, 5u, 6u, 11u, 12u, 40u, 47u, 97u, 300u}) {
+      for (const std::size_t in : {1u, 3u, 5u, 6u, 11u, 12u, 14u, 40u, 47u, 97u, 300u}) {
         for (const bool with_bias : {false, true}) {
           Problem problem(target, kRows, in, out, with_bias);
           for (std::size_t count = 0; count <= kRows; count += in < 100 ? 1 : 4) {

@@ -164,7 +164,7 @@ TEST_CASE("tile pairs: equals double for counts of rows, keys and terms around t
     const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
     const std::size_t lanes = kernels::softmax_tile_kernels(target.id()).sums_stride / 2;
     for (const std::size_t keys : {width, width + 1, 2 * width - 1, 2 * width, 2 * width + lanes, 3 * width}) {
-      for (const std::size_t size : {12u, 13u, 17u, 18u, 32u, 47u, 64u, 100u, 127u, 128u}) {
+      for (const std::size_t size : {12u, 13u, 15u, 17u, 18u, 32u, 47u, 64u, 100u, 127u, 128u}) {
         Problem problem(target, kRows, keys, size);
         for (std::size_t count = 0; count <= kRows; ++count) {
           const std::size_t first = kRows - count;
