@@ -34,19 +34,25 @@ constexpr Threshold kScores{.rows = 48, .size = 32, .terms = 8192};
 constexpr Threshold kPooling{.rows = 48, .size = 64, .terms = 6144},
     kNarrowPooling{.rows = 128, .size = 32, .terms = 8192};
 
-// EPYC (Zen 5), where a tile's scores of size 64 go 1.2 and its pooling 1.1 times as fast by pairs as plainly, looks
-// not counted (tile_pairs/*, value_pairs/*, tile_product/*). Plain tiles' time by that of scores by pairs, AVX3, 4
-// heads:
+// EPYC (Zen 5), where a tile goes 1.25 times as fast by pairs as plainly, looks not counted (tile_pairs/*,
+// value_pairs/*, tile_product/*), in quiet hours. Plain tiles' time by that of scores by pairs, AVX3, 4 heads, pooling
+// by pairs from 192 queries and size 32 on; medians of seven runs of attend plan --measure, in turns:
 //
-//     size 32:   128 queries of 256 keys 0.94, 512 of 1024 1.01
-//     size 64:   64 of 512 1.01    128 of 128 0.97, of 256 0.96, of 512 1.02    512 of 256 1.01, of 1024 1.05
-//     size 96:   128 of 128 1.03, of 256 1.06    512 of 128 1.00, of 512 1.08
-//     size 128:  128 of 128 0.95, of 256 1.04, of 1024 1.07    512 of 128 1.03, of 256 1.06, of 1024 1.13
+//     size 32:   256 queries of 512 keys 1.02    512 of 512 1.03, of 1024 1.00
+//     size 48:   256 of 256 1.04    512 of 512 1.06
+//     size 64:   64 of 512 0.99    128 of 128 0.99, of 256 1.04, of 512 0.99    256 of 128 1.01, of 256 1.05,
+//                of 512 1.07    512 of 64 0.95, of 128 1.01, of 256 1.06, of 512 1.08
+//     size 128:  128 of 128 1.01, of 512 1.00    256 of 128 1.02    512 of 64 0.99, of 128 1.04, of 512 1.07
+constexpr Threshold kScoresOnZen5{.rows = 96, .size = 48, .terms = 12288};
+// And then that of pooling by pairs as well:
 //
-// and then of pooling: dot/b1_h12_m512_n512_d64 1.02, b8_h12_m512_n512_d64_lens, whose lengths are 26 to 511, 0.98,
-// b1_h32_kv8_m2048_n2048_d128_causal 1.02; up to 256 keys 0.9 to 1.0.
-constexpr Threshold kScoresOnZen5{.rows = 96, .size = 64, .terms = 24576};
-constexpr Threshold kPoolingOnZen5{.rows = 256, .size = 64, .terms = 65536};
+//     size 32:   256 of 512 1.01    512 of 128 0.99, of 256 1.01, of 512 1.02
+//     size 48:   256 of 256 0.96    512 of 128 0.96, of 512 0.96
+//     size 64:   96 of 512 0.98    128 of 256 1.01, of 512 1.01, of 1024 1.00    160 of 512 1.04    192 of 256 1.04
+//                256 of 64 0.97, of 128 1.02, of 256 1.03, of 512 1.05    512 of 64 0.99, of 96 1.02, of 128 1.05,
+//                of 256 1.05, of 512 1.05, of 1024 1.04; of 512 with a causal mask 1.00
+//     size 128:  128 of 512 1.00    192 of 512 1.04    256 of 128 1.07    512 of 64 1.02, of 128 1.06, of 512 1.05
+constexpr Threshold kPoolingOnZen5{.rows = 160, .size = 64, .terms = 8192};
 
 // Additive scores take most of the time, and those of many hidden units leave few keys most of the weight, of numbers
 // without training at least: rows that are not fit. Value columns per hidden unit, EPYC (Zen 4), 256 queries of 512 or

@@ -79,13 +79,13 @@ TEST_CASE("pair rules: on Zen 5 from more rows, larger heads and more terms on")
     const bool here = target.name().starts_with("AVX3");
     CHECK(by_pairs(target, {.queries = 96}, kZen5) == here);
     CHECK(!by_pairs(target, {.queries = 95}, kZen5));
-    CHECK(by_pairs(target, {.queries = 96, .keys = 384}, kZen5) == here);
-    CHECK(!by_pairs(target, {.queries = 96, .keys = 383}, kZen5));
-    CHECK(!by_pairs(target, {.queries = 512, .keys = 4096, .size = 63}, kZen5));
-    CHECK(pools(target, {.queries = 256, .keys = 1024}, kZen5) == here);
-    CHECK(!pools(target, {.queries = 255, .keys = 1024}, kZen5));
-    CHECK(!pools(target, {.queries = 256, .keys = 1023}, kZen5));
-    CHECK(pools(target, {.queries = 256, .keys = 512, .values = 128}, kZen5) == here);
+    CHECK(by_pairs(target, {.queries = 96, .keys = 192}, kZen5) == here);
+    CHECK(!by_pairs(target, {.queries = 96, .keys = 191}, kZen5));
+    CHECK(!by_pairs(target, {.queries = 512, .keys = 4096, .size = 47}, kZen5));
+    CHECK(pools(target, {.queries = 160, .keys = 128}, kZen5) == here);
+    CHECK(!pools(target, {.queries = 159, .keys = 1024}, kZen5));
+    CHECK(!pools(target, {.queries = 512, .keys = 127}, kZen5));
+    CHECK(pools(target, {.queries = 160, .keys = 64, .values = 128}, kZen5) == here);
     CHECK(!pools(target, {.queries = 512, .keys = 4096, .values = 63}, kZen5));
   });
 }
