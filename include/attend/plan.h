@@ -201,11 +201,12 @@ class Plan {
   //   Aliasing: output and attention_weights overlap neither each other nor any input; overlap is undefined. Inputs may
   //     overlap each other. No alignment is asked for.
   //   Special values: a row that sees no key (by its valid length or a causal mask) gives output and weights 0; a NaN
-  //     or +inf in a score it sees makes that row NaN; a -inf score weighs 0 (all -inf: the row is 0). Keys and values
-  //     that a row does not see do not influence it, and those that no row sees are never read, nor are queries that
-  //     are skipped (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included,
-  //     overflow from 2^127 = 1.7e38 on, as do their queries times scale log2(e). Values may overflow from 2^112 / N
-  //     on, since weights may be 2^16 until they are divided by their sum.
+  //     or +inf in a score it sees makes that row NaN, of which the sign is not specified and may differ where bits are
+  //     said to be the same; a -inf score weighs 0 (all -inf: the row is 0). Keys and values that a row does not see do
+  //     not influence it, and those that no row sees are never read, nor are queries that are skipped
+  //     (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included, overflow
+  //     from 2^127 = 1.7e38 on, as do their queries times scale log2(e). Values may overflow from 2^112 / N on, since
+  //     weights may be 2^16 until they are divided by their sum.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + S) of the exact result for
   //     the queries and keys as projected; f32 throughout, sums over keys in blocks. S is the largest |score|; of dot
   //     products the largest sum_i |scale q_i k_i|, which is more where terms cancel. Twelve times that where all terms
