@@ -242,7 +242,7 @@ TEST_CASE("value pairs: rows and values that would lose by them have the bits of
   constexpr std::size_t kRows = 13, kKeys = 3 * kernels::kInnerBlock;
   for_each_target([&](const Target& target) {
     const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
-    Problem problem(target, kRows, kKeys, 2 * width);
+    Problem problem(target, kRows, kKeys, 4 * width);
     for (std::size_t j = 0; j < kKeys; ++j) {
       problem.power(0, j) = 0;                        // no key at all
       problem.power(1, j) = j % 128 == 77 ? 8 : 0;    // one key of each block
@@ -258,7 +258,13 @@ TEST_CASE("value pairs: rows and values that would lose by them have the bits of
       problem.value(j, 1) *= 8;      // a larger norm than the first block's, by much ...
       problem.value(j, width) *= 3;  // ... and by less
     }
-    problem.value(300, width + 1) *= 200;  // one value that has the norm of its column
+    problem.value(300, width + 1) = 200;  // far larger than the others of its column
+    for (std::size_t j = 128; j < 256; ++j) {
+      problem.value(j, 2 * width) *= 0.1f;  // a smaller norm, by much ...
+      problem.value(j, 3 * width) *= 0.4f;  // ... and by less
+    }
+    // One value that has the norm of its column, which is as large as others.
+    for (std::size_t j = 256; j < 384; ++j) problem.value(j, 3 * width) = j == 300 ? 11.3f : 0.0f;
     problem.pool(0, kRows, false);
     const std::vector<float> plain = problem.all_sums();
     problem.pool(0, kRows);
@@ -269,6 +275,10 @@ TEST_CASE("value pairs: rows and values that would lose by them have the bits of
     CHECK(problem.fit(1, 1) == 1);
     CHECK(problem.fit(2, 0) == 1);
     CHECK(problem.fit(2, 1) == 0);
+    CHECK(problem.fit(1, 2) == 0);
+    CHECK(problem.fit(1, 3) == 1);
+    CHECK(problem.fit(2, 2) == 1);
+    CHECK(problem.fit(2, 3) == 0);
     for (std::size_t row = 0; row < kRows; ++row) {
       INFO("row ", row);
       const bool goes_plain = row < 2 || row == 4 || row == 7;
