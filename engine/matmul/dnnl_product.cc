@@ -272,11 +272,13 @@ DnnlProduct::DnnlProduct(TensorView<const float> W, TensorView<const float> bias
     [[maybe_unused]] const OneThreadScope one_thread;
     impl_->make_primitives(memory::desc({dim(in), dim(out)}, kF32, memory::format_tag::any), name);
 
+    // Transposed by ourselves: from rows of W, oneDNN 3.7 packs the layouts of AVX-512 wrongly (its reorder jit:uni,
+    // put right in 3.8.1).
     std::vector<float> dense(checked_multiply(out, in, name));
     for (std::size_t o = 0; o < out; ++o) {
-      for (std::size_t i = 0; i < in; ++i) dense[o * in + i] = *W.at(o, i);
+      for (std::size_t i = 0; i < in; ++i) dense[i * out + o] = *W.at(o, i);
     }
-    memory plain({{dim(in), dim(out)}, kF32, memory::format_tag::ba}, cpu_engine(), dense.data());
+    memory plain({{dim(in), dim(out)}, kF32, memory::format_tag::ab}, cpu_engine(), dense.data());
     impl_->weights = memory(impl_->primitives[0].descriptor.weights_desc(), cpu_engine());
     dnnl::stream stream = cpu_stream();
     dnnl::reorder(plain, impl_->weights).execute(stream, plain, impl_->weights);
