@@ -12,6 +12,7 @@
 #include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/matmul/dnnl_compat.h"
+#include "engine/matmul/is_product.h"
 #include "engine/matmul/row_counts.h"
 
 namespace attend::matmul {
@@ -81,6 +82,18 @@ struct RowsPrimitive {
   dnnl::matmul primitive;
 };
 
+// Numbers from -1 to 1 for rows that are tried.
+class RandomNumbers {
+ public:
+  float next() {
+    state_ = state_ * 1664525u + 1013904223u;
+    return static_cast<float>(static_cast<std::int32_t>(state_)) * 0x1p-31f;
+  }
+
+ private:
+  std::uint32_t state_ = 0x9E3779B9u;
+};
+
 // Rows that tell whether primitives agree, at a time.
 constexpr std::size_t kProbes = 64;
 struct Probes {
@@ -96,6 +109,7 @@ struct DnnlProduct::Impl {
   std::string implementation;
   memory weights, bias;
   bool has_bias = false;
+  bool is_right = true;                   // for the rows that were tried
   bool asks_for_threads = false;          // when it runs, not only when it is made
   std::vector<RowsPrimitive> primitives;  // largest first, once the constructor is through
   std::vector<std::size_t> counts;        // their rows
@@ -126,6 +140,7 @@ struct DnnlProduct::Impl {
   bool multiply_probes(std::size_t index, std::size_t shift, bool sets_expected, Probes& probes,
                        const char* name) const;
   void keep_row_independent(const char* name);
+  bool multiplies(TensorView<const float> W, TensorView<const float> bias, const char* name) const;
 };
 
 std::unique_ptr<CallSlot> DnnlProduct::Impl::make_slot() const {
@@ -230,12 +245,9 @@ void DnnlProduct::Impl::keep_row_independent(const char* name) {
                 .scratch = std::vector<std::byte>(scratch_bytes),
                 .slot = make_slot()};
   std::vector<bool> is_kept(primitives.size(), true);
-  std::uint32_t state = 0x9E3779B9u;
+  RandomNumbers numbers;
   for (std::size_t round = 0; round < num_rounds; ++round) {
-    for (float& x : probes.rows) {
-      state = state * 1664525u + 1013904223u;
-      x = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
-    }
+    for (float& x : probes.rows) x = numbers.next();
     // The first one that treats its rows alike sets the bits that the others must match.
     bool has_expected = false;
     for (std::size_t p = 0; p < primitives.size(); ++p) {
@@ -260,6 +272,23 @@ void DnnlProduct::Impl::keep_row_independent(const char* name) {
   }
   implementation += " rows";
   staged_rows = most_padded_rows(counts, kRowBlock);
+}
+
+// Whether the results are W x + b, of the first and the last row of a call. The other row counts have their bits.
+bool DnnlProduct::Impl::multiplies(TensorView<const float> W, TensorView<const float> bias_view,
+                                   const char* name) const {
+  const std::size_t rows = primitives.front().rows;
+  std::vector<float> source(rows * in_size), destination(rows * out_size);
+  std::vector<std::byte> scratch(scratch_bytes);
+  RandomNumbers numbers;
+  for (float& x : source) x = numbers.next();
+  if (!execute(0, source.data(), destination.data(), scratch.data(), *make_slot())) {
+    fail(name, ": oneDNN failed to run");
+  }
+  const auto row_is_right = [&](std::size_t row) {
+    return is_product(W, bias_view, &source[row * in_size], &destination[row * out_size]);
+  };
+  return row_is_right(0) && row_is_right(rows - 1);
 }
 
 DnnlProduct::DnnlProduct(TensorView<const float> W, TensorView<const float> bias_view, const char* name)
@@ -290,6 +319,7 @@ DnnlProduct::DnnlProduct(TensorView<const float> W, TensorView<const float> bias
       for (std::size_t o = 0; o < out; ++o) bias[o] = *bias_view.at(o);
     }
     impl_->keep_row_independent(name);
+    impl_->is_right = impl_->multiplies(W, bias_view, name);
   } catch (const dnnl::error& error) {
     fail(name, " (", out, ", ", in, "): oneDNN failed: ", error.what());
   }
@@ -307,6 +337,7 @@ bool DnnlProduct::is_offered(std::size_t in, std::size_t out) try {
   return false;
 }
 
+bool DnnlProduct::is_right() const noexcept { return impl_->is_right; }
 std::string DnnlProduct::implementation() const { return impl_->implementation; }
 std::size_t DnnlProduct::scratch_bytes(std::size_t /*most_rows*/) const noexcept {
   return impl_->staging_bytes() + impl_->scratch_bytes;

@@ -40,6 +40,10 @@ class DnnlProduct final : public Product {
   // Library.
   static bool is_offered(std::size_t in, std::size_t out);
 
+  // Whether rows that the constructor tries come out as W x + b. Versions of oneDNN have defects of their own
+  // (dnnl_product.cc), and layers have another product.
+  bool is_right() const noexcept;
+
   // "oneDNN 2.6.3 brg:avx512_core, 256/128/64/48/16/4 rows".
   std::string implementation() const override;
   std::size_t scratch_bytes(std::size_t most_rows) const noexcept override;

@@ -1,5 +1,9 @@
 #include "engine/matmul/linear.h"
 
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
 #include "engine/base/memory.h"
@@ -96,12 +100,22 @@ Linear::Linear(TensorView<const float> W, TensorView<const float> bias, const ch
   allocate_elements<float>(checked_multiply(checked_multiply(in_size_, out_size_, name), sizeof(float), name) /
                            sizeof(float));
   const Choice choice = choose(W, name, asked);
-  own_ = choice.implementation != Implementation::kOneDnn;
-  if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs, choice.parts);
+  std::string reason = choice.reason;
 #ifdef ATTEND_WITH_ONEDNN
-  if (!own_) product_ = std::make_unique<DnnlProduct>(W, bias, name);
+  if (choice.implementation == Implementation::kOneDnn) {
+    auto product = std::make_unique<DnnlProduct>(W, bias, name);
+    if (product->is_right()) {
+      product_ = std::move(product);
+    } else if (asked == Implementation::kOneDnn) {
+      fail(name, ": held to ", product->implementation(), ", which gives wrong results");
+    } else {
+      reason = " (" + product->implementation() + " gives wrong results)";
+    }
+  }
 #endif
-  implementation_ = product_->implementation() + choice.reason;
+  own_ = product_ == nullptr;
+  if (own_) product_ = std::make_unique<PackedRows>(W, bias, name, choice.pairs, choice.parts);
+  implementation_ = product_->implementation() + reason;
 }
 
 }  // namespace attend::matmul
