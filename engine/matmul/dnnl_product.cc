@@ -140,7 +140,7 @@ struct DnnlProduct::Impl {
   bool multiply_probes(std::size_t index, std::size_t shift, bool sets_expected, Probes& probes,
                        const char* name) const;
   void keep_row_independent(const char* name);
-  bool multiplies(TensorView<const float> W, TensorView<const float> bias, const char* name) const;
+  bool tried_rows_are_right(TensorView<const float> W, TensorView<const float> bias, const char* name) const;
 };
 
 std::unique_ptr<CallSlot> DnnlProduct::Impl::make_slot() const {
@@ -275,8 +275,8 @@ void DnnlProduct::Impl::keep_row_independent(const char* name) {
 }
 
 // Whether the results are W x + b, of the first and the last row of a call. The other row counts have their bits.
-bool DnnlProduct::Impl::multiplies(TensorView<const float> W, TensorView<const float> bias_view,
-                                   const char* name) const {
+bool DnnlProduct::Impl::tried_rows_are_right(TensorView<const float> W, TensorView<const float> bias_view,
+                                             const char* name) const {
   const std::size_t rows = primitives.front().rows;
   std::vector<float> source(rows * in_size), destination(rows * out_size);
   std::vector<std::byte> scratch(scratch_bytes);
@@ -319,7 +319,7 @@ DnnlProduct::DnnlProduct(TensorView<const float> W, TensorView<const float> bias
       for (std::size_t o = 0; o < out; ++o) bias[o] = *bias_view.at(o);
     }
     impl_->keep_row_independent(name);
-    impl_->is_right = impl_->multiplies(W, bias_view, name);
+    impl_->is_right = impl_->tried_rows_are_right(W, bias_view, name);
   } catch (const dnnl::error& error) {
     fail(name, " (", out, ", ", in, "): oneDNN failed: ", error.what());
   }

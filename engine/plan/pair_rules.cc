@@ -36,12 +36,14 @@ constexpr Threshold kPooling{.rows = 48, .size = 64, .terms = 6144},
 
 // EPYC (Zen 5), where a tile goes 1.25 times as fast by pairs as plainly, looks not counted (tile_pairs/*,
 // value_pairs/*, tile_product/*), in quiet hours. Plain tiles' time by that of scores by pairs, AVX3, 4 heads, pooling
-// by pairs from 192 queries and size 32 on; medians of seven runs of attend plan --measure, in turns:
+// by pairs from 192 queries and size 32 on; medians of seven runs in turns of attend plan --layer dot --shape
+// 1,128,256,64 --num-heads 4 --measure, of builds with the one rule and the other:
 //
 //     size 32:   256 queries of 512 keys 1.02    512 of 512 1.03, of 1024 1.00
 //     size 48:   256 of 256 1.04    512 of 512 1.06
 //     size 64:   64 of 512 0.99    128 of 128 0.99, of 256 1.04, of 512 0.99    256 of 128 1.01, of 256 1.05,
 //                of 512 1.07    512 of 64 0.95, of 128 1.01, of 256 1.06, of 512 1.08
+//     size 96:   256 of 128 1.00    512 of 512 1.08
 //     size 128:  128 of 128 1.01, of 512 1.00    256 of 128 1.02    512 of 64 0.99, of 128 1.04, of 512 1.07
 constexpr Threshold kScoresOnZen5{.rows = 96, .size = 48, .terms = 12288};
 // And then that of pooling by pairs as well:
@@ -51,6 +53,7 @@ constexpr Threshold kScoresOnZen5{.rows = 96, .size = 48, .terms = 12288};
 //     size 64:   96 of 512 0.98    128 of 256 1.01, of 512 1.01, of 1024 1.00    160 of 512 1.04    192 of 256 1.04
 //                256 of 64 0.97, of 128 1.02, of 256 1.03, of 512 1.05    512 of 64 0.99, of 96 1.02, of 128 1.05,
 //                of 256 1.05, of 512 1.05, of 1024 1.04; of 512 with a causal mask 1.00
+//     size 96:   256 of 256 1.05    512 of 512 1.06
 //     size 128:  128 of 512 1.00    192 of 512 1.04    256 of 128 1.07    512 of 64 1.02, of 128 1.06, of 512 1.05
 constexpr Threshold kPoolingOnZen5{.rows = 160, .size = 64, .terms = 8192};
 

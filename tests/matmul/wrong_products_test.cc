@@ -1,5 +1,4 @@
-// A oneDNN that multiplies wrongly, as some versions do on some CPUs: it is found out while a layer is built.
-#include <cmath>
+// A oneDNN that packs weights wrongly, as some versions do on some CPUs: it is found out while a layer is built.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -45,8 +44,8 @@ TEST_CASE("is_product: one wrong element of one sum is enough, and what is not f
       CHECK(!is_product(W.view(), b.view(), x.data(), wrong.data()));
     }
     Tensor others = W;
-    others.data.back() += 0.1f;
-    CHECK(is_product(others.view(), b.view(), x.data(), right.data()) == (std::abs(x.back()) < 1e-4f));
+    others.data.back() += 10.0f;
+    CHECK(!is_product(others.view(), b.view(), x.data(), right.data()));
     CHECK(!is_product(W.view(), {}, x.data(), right.data()));
     for (const float unusual : {std::numeric_limits<float>::infinity(), 3e38f}) {
       W.data.back() = unusual;

@@ -1,4 +1,4 @@
-// While it lives, the first number of whatever oneDNN computes on this thread is wrong. spoiled_onednn.cc stands before
+// While it lives, the first number of what oneDNN packs on this thread is wrong. spoiled_onednn.cc stands before
 // oneDNN's own entry; only in builds with oneDNN.
 #ifndef ATTEND_TESTS_SUPPORT_SPOILED_ONEDNN_H_
 #define ATTEND_TESTS_SUPPORT_SPOILED_ONEDNN_H_
