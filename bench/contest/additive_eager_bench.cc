@@ -73,7 +73,7 @@ void additive_eager(benchmark::State& state, const AdditiveCase& c, const Proble
   const auto pool = onednn::matmul({scores.data(), {c.batch, c.num_queries, c.num_keys}},
                                    {problem.values.data.data(), {c.batch, c.num_keys, value_size}},
                                    {output.data(), {c.batch, c.num_queries, value_size}});
-  for (auto _ : state) {
+  measure(state, [&] {
     project_queries.run();
     project_keys.run();
     make_features(c, queries.data(), keys.data(), features.data());
@@ -82,8 +82,7 @@ void additive_eager(benchmark::State& state, const AdditiveCase& c, const Proble
     if (!problem.valid_lens.data.empty()) mask(c, problem.valid_lens, scores.data());
     softmax.run();
     pool.run();
-    benchmark::ClobberMemory();
-  }
+  });
   count_additive(state, problem, c.num_hiddens, Target::best());
   state.counters["workspace"] = bytes((queries.size() + keys.size() + features.size() + scores.size()) * sizeof(float));
   state.counters["max_error"] =

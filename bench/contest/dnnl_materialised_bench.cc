@@ -73,10 +73,9 @@ void dot_materialised(benchmark::State& state, const Problem& problem) {
     steps.push_back(onednn::softmax(score));
     steps.push_back(onednn::matmul(score, v, o));
   }
-  for (auto _ : state) {
+  measure(state, [&] {
     for (const onednn::Primitive& step : steps) step.run();
-    benchmark::ClobberMemory();
-  }
+  });
   state.SetLabel(steps[0].implementation + ", " + steps[1].implementation + ", " + steps[2].implementation);
   const double flops = 4.0 * static_cast<double>(shape.num_heads * d * problem.pairs());
   count_flops(state, flops, Target::best());

@@ -46,14 +46,13 @@ void dot_naive(benchmark::State& state, const Problem& problem) {
   const Shape& shape = problem.shape;
   const std::int64_t stride = shape.num_heads * shape.query_size;
   AlignedTensor output{problem.queries.sizes, AlignedVector(problem.queries.data.size())};
-  for (auto _ : state) {
+  measure(state, [&] {
     for (std::int64_t h = 0; h < shape.num_heads; ++h) {
       const std::int64_t at = h * shape.query_size;
       naive_head(problem.queries.data.data() + at, problem.keys.data.data() + at, problem.values.data.data() + at,
                  output.data.data() + at, shape.num_queries, shape.num_keys, shape.query_size, stride);
     }
-    benchmark::ClobberMemory();
-  }
+  });
   const double flops = 4.0 * static_cast<double>(stride * problem.pairs());
   count_flops(state, flops, Target::best());
   count_intensity(state, flops, problem.compulsory_bytes(false));

@@ -88,7 +88,7 @@ void additive_score(benchmark::State& state, const Target& target, const Case& c
                                       .num_all = n,
                                       .key_max = key_max.get()};
   kernels.exp_keys(exp_keys);
-  for (auto _ : state) {
+  measure(state, [&] {
     if (c.way == Way::kRational) {
       kernels.direct({.queries = queries.data(),
                       .queries_stride = row,
@@ -133,8 +133,7 @@ void additive_score(benchmark::State& state, const Target& target, const Case& c
                         .forced_tier = c.forced_tier,
                         .tier_counts = nullptr});
     }
-    benchmark::ClobberMemory();
-  }
+  });
   const std::size_t pairs = lens.empty() ? m * n : std::accumulate(lens.begin(), lens.end(), std::size_t{0});
   count_elements(state, static_cast<double>(pairs * u), target);
   state.counters["valid_share"] = static_cast<double>(pairs) / static_cast<double>(m * c.num_keys);

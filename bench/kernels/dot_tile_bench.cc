@@ -47,7 +47,7 @@ void dot_tile(benchmark::State& state, const Target& target, const DotTileCase& 
   std::vector<float> row_max(rows);
   const std::vector<std::int32_t> lens(rows, static_cast<std::int32_t>(tile.tile_keys));
   const auto stride = [](std::size_t n) { return static_cast<std::ptrdiff_t>(n); };
-  for (auto _ : state) {
+  measure(state, [&] {
     for (std::size_t q = 0; q < kTiles; ++q) {
       std::fill(row_max.begin(), row_max.end(), -std::numeric_limits<float>::infinity());
       std::fill_n(row_sums.data(), row_sums.size(), 0.0f);
@@ -91,8 +91,7 @@ void dot_tile(benchmark::State& state, const Target& target, const DotTileCase& 
                           .inner_lens = lens.data()});
       }
     }
-    benchmark::ClobberMemory();
-  }
+  });
   const double flops = 4.0 * static_cast<double>(kTiles * rows * kKeys * tile.size);
   count_flops(state, flops, target);
   count_intensity(state, flops, static_cast<double>(2 * (kTiles * rows + kKeys) * tile.size * sizeof(float)));

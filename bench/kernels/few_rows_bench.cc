@@ -115,13 +115,12 @@ void few_rows(benchmark::State& state, const Target& target, const FewRowsCase& 
       call(head(i), key(i), {.into = c.into, .ahead = to(ahead), .again = to(ahead / 2)});
     }
   };
-  for (auto _ : state) {
+  measure(state, [&] {
     if (c.dots) walk(dots);
     if (c.pool && !c.dots) std::fill_n(scores.data(), 1, 0.0f);
     if (c.pool) walk(pool);
     std::fill_n(o.data(), o.size(), 0.0f);  // lest they grow
-    benchmark::ClobberMemory();
-  }
+  });
   const double elements = static_cast<double>(c.heads * c.keys * c.size) * ((c.dots ? 1 : 0) + (c.pool ? 1 : 0));
   state.counters["GB"] = per_second(sizeof(float) * elements * 1e-9);
   const double flops = 2 * elements * static_cast<double>(c.rows);

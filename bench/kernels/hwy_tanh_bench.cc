@@ -73,7 +73,7 @@ void additive_hwy_tanh(benchmark::State& state, const Target& target, std::size_
       panels.data()[(j / lanes * kHiddens + u) * lanes + j % lanes] = j < n ? keys.data()[j * kHiddens + u] : 0.0f;
     }
   }
-  for (auto _ : state) {
+  measure(state, [&] {
     kernel.scores({.queries = queries.data(),
                    .keys = panels.data(),
                    .w_v = w_v.data(),
@@ -81,8 +81,7 @@ void additive_hwy_tanh(benchmark::State& state, const Target& target, std::size_
                    .num_queries = m,
                    .num_panels = num_panels,
                    .num_hiddens = kHiddens});
-    benchmark::ClobberMemory();
-  }
+  });
   count_elements(state, static_cast<double>(m * n * kHiddens), target);
   state.counters["workspace"] = bytes(0);
   state.counters["max_error"] = max_score_error({.queries = queries.data(),

@@ -39,10 +39,10 @@ void bench_fma_peak(benchmark::State& state, const Target& target) {
 void bench_read_bandwidth(benchmark::State& state, const Target& target, std::size_t bytes) {
   const kernels::MachineSpeedKernels loops = kernels::machine_speed_kernels(target.id());
   const AlignedFloats data(bytes / sizeof(float));
-  for (auto _ : state) {
+  measure(state, [&] {
     float sum = loops.read(data.data(), data.size());
     benchmark::DoNotOptimize(sum);
-  }
+  });
   state.counters["GB"] = per_second(static_cast<double>(bytes) * 1e-9);
 }
 
@@ -72,10 +72,7 @@ void bench_copy(benchmark::State& state) {
   constexpr std::size_t kElements = std::size_t{4096} * 1024;
   const AlignedFloats from(kElements, 1);
   AlignedFloats to(kElements);
-  for (auto _ : state) {
-    std::memcpy(to.data(), from.data(), kElements * sizeof(float));
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { std::memcpy(to.data(), from.data(), kElements * sizeof(float)); });
   state.counters["GB"] = per_second(2.0 * kElements * sizeof(float) * 1e-9);
 }
 

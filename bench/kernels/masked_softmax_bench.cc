@@ -52,10 +52,7 @@ void masked_softmax_rows(benchmark::State& state, std::int64_t target, const Cas
                                         .valid_lens = lens.empty() ? nullptr : lens.data(),
                                         .valid_lens_stride = 1,
                                         .prefetch = c.prefetch};
-  for (auto _ : state) {
-    kernels.rows(args);
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { kernels.rows(args); });
   // Elements per second, inverted; the console shows it as "285.1ps", JSON in seconds.
   state.counters["per_element"] = benchmark::Counter(
       static_cast<double>(valid), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);

@@ -38,7 +38,7 @@ void pack_keys(benchmark::State& state, const Target& target, const PackCase& c,
   const kernels::PackKernels kernels = kernels::pack_kernels(target.id());
   const std::size_t inner = c.size + (half_norms ? 1 : 0);
   const AlignedFloats rows(c.rows * c.stride), panels(panel_elements(inner, c.rows, kernels.panel_width));
-  for (auto _ : state) {
+  measure(state, [&] {
     kernels.keys({.keys = rows.data(),
                   .keys_stride = static_cast<std::ptrdiff_t>(c.stride),
                   .num_keys = c.rows,
@@ -47,15 +47,14 @@ void pack_keys(benchmark::State& state, const Target& target, const PackCase& c,
                   .half_norms = half_norms,
                   .panels = panels.data(),
                   .panel_stride = inner * kernels.panel_width});
-    benchmark::ClobberMemory();
-  }
+  });
   count_bytes(state, c);
 }
 
 void pack_values(benchmark::State& state, const Target& target, const PackCase& c) {
   const kernels::PackKernels kernels = kernels::pack_kernels(target.id());
   const AlignedFloats rows(c.rows * c.stride), panels(panel_elements(c.rows, c.size, kernels.panel_width));
-  for (auto _ : state) {
+  measure(state, [&] {
     bool finite = kernels.values({.values = rows.data(),
                                   .values_stride = static_cast<std::ptrdiff_t>(c.stride),
                                   .num_values = c.rows,
@@ -64,15 +63,14 @@ void pack_values(benchmark::State& state, const Target& target, const PackCase& 
                                   .panel_stride = c.rows * kernels.panel_width,
                                   .row_stride = kernels.panel_width});
     benchmark::DoNotOptimize(finite);
-    benchmark::ClobberMemory();
-  }
+  });
   count_bytes(state, c);
 }
 
 void pack_queries(benchmark::State& state, const Target& target, const PackCase& c) {
   const kernels::PackKernels kernels = kernels::pack_kernels(target.id());
   const AlignedFloats rows(c.rows * c.stride), packed(c.rows * c.size);
-  for (auto _ : state) {
+  measure(state, [&] {
     kernels.queries({.queries = rows.data(),
                      .queries_stride = static_cast<std::ptrdiff_t>(c.stride),
                      .num_queries = c.rows,
@@ -82,8 +80,7 @@ void pack_queries(benchmark::State& state, const Target& target, const PackCase&
                      .append_scale = false,
                      .packed = packed.data(),
                      .packed_stride = static_cast<std::ptrdiff_t>(c.size)});
-    benchmark::ClobberMemory();
-  }
+  });
   count_bytes(state, c);
 }
 

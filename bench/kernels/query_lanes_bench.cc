@@ -82,7 +82,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
   const AlignedFloats lens_memory(L);
   std::int32_t* lens = reinterpret_cast<std::int32_t*>(lens_memory.data());
   const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(c.row);
-  for (auto _ : state) {
+  measure(state, [&] {
     for (std::size_t item = 0; item < batches * heads; ++item) {
       const std::size_t batch = item / heads, column = item % heads * c.size;
       kernels.pack({.queries = queries.data() + batch * c.queries * c.row + column,
@@ -156,8 +156,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .factors = factors.data()});
       }
     }
-    benchmark::ClobberMemory();
-  }
+  });
   const double items = static_cast<double>(batches * heads);
   const double pairs =
       static_cast<double>(c.queries) * (c.causal ? 0.5 * static_cast<double>(c.keys + 1) : static_cast<double>(c.keys));
@@ -181,7 +180,7 @@ void pack_lanes(benchmark::State& state, const Target& target, const PackLanesCa
   const kernels::QueryLanesKernels kernels = kernels::query_lanes_kernels(target.id());
   const std::size_t L = (c.heads * c.queries + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   const AlignedFloats queries(c.queries * kRow, 1), packed(c.size * L);
-  for (auto _ : state) {
+  measure(state, [&] {
     kernels.pack({.queries = queries.data(),
                   .head_stride = static_cast<std::ptrdiff_t>(c.size),
                   .row_stride = static_cast<std::ptrdiff_t>(kRow),
@@ -190,8 +189,7 @@ void pack_lanes(benchmark::State& state, const Target& target, const PackLanesCa
                   .size = c.size,
                   .scale = 0.18f,
                   .packed = packed.data()});
-    benchmark::ClobberMemory();
-  }
+  });
   state.counters["GB"] = per_second(2.0 * sizeof(float) * static_cast<double>(c.heads * c.queries * c.size) * 1e-9);
 }
 

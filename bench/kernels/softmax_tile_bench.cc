@@ -34,7 +34,7 @@ void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t
   const AlignedFloats l(rows * kernels.sums_stride), max(rows * kernels.sums_stride / 2);
   std::fill_n(l.data(), l.size(), 0.0f);
   std::fill_n(max.data(), max.size(), 2.0f);
-  for (auto _ : state) {
+  measure(state, [&] {
     std::copy(given.begin(), given.end(), scores.get());
     kernels.step({.scores = scores.get(),
                   .scores_stride = static_cast<std::ptrdiff_t>(columns),
@@ -48,8 +48,7 @@ void softmax_tile_step(benchmark::State& state, std::int64_t target, std::size_t
                   .accumulators = o.get(),
                   .accumulators_stride = kAccumulatorColumns,
                   .accumulator_columns = kAccumulatorColumns});
-    benchmark::ClobberMemory();
-  }
+  });
   // Elements per second, inverted; the console shows it as "285.1ps", JSON in seconds.
   state.counters["per_element"] = benchmark::Counter(
       static_cast<double>(rows * columns), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);

@@ -173,10 +173,7 @@ using Step = void (Problem::*)();
 
 void multiply(benchmark::State& state, const Target& target, const TilePartsCase& c, Step step, double products) {
   Problem problem(target, c);
-  for (auto _ : state) {
-    (problem.*step)();
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { (problem.*step)(); });
   const double flops = 2.0 * products * static_cast<double>(c.rows * c.keys * c.size);
   count_flops(state, flops, target);
   if (products > 1) {
@@ -186,10 +183,7 @@ void multiply(benchmark::State& state, const Target& target, const TilePartsCase
 
 void take_apart(benchmark::State& state, const Target& target, const TilePartsCase& c, Step step, std::size_t count) {
   Problem problem(target, c);
-  for (auto _ : state) {
-    (problem.*step)();
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { (problem.*step)(); });
   state.counters["per_row"] = seconds_each(static_cast<double>(count));
 }
 

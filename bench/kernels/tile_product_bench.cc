@@ -52,10 +52,7 @@ void tile_product(benchmark::State& state, const Target& target, const TileCase&
                                       .num_columns = tile.columns,
                                       .inner = tile.inner,
                                       .accumulate = tile.accumulate};
-  for (auto _ : state) {
-    kernels.multiply(args);
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { kernels.multiply(args); });
   const double flops = 2.0 * static_cast<double>(tile.rows * tile.inner * tile.columns);
   const std::size_t results = tile.rows * tile.columns * (tile.accumulate ? 2 : 1);
   const std::size_t floats = tile.rows * tile.inner + tile.inner * tile.columns + results;
@@ -142,19 +139,13 @@ class PairsProblem {
 
 void tile_pairs(benchmark::State& state, const Target& target, const PairsCase& c) {
   PairsProblem problem(target, c);
-  for (auto _ : state) {
-    problem.multiply();
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { problem.multiply(); });
   count_flops(state, 2.0 * static_cast<double>(c.rows * c.keys * c.size), target);
 }
 
 void tile_pairs_looks(benchmark::State& state, const Target& target, const PairsCase& c, bool at_keys) {
   PairsProblem problem(target, c);
-  for (auto _ : state) {
-    at_keys ? problem.look_at_keys() : problem.look_at_rows();
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { at_keys ? problem.look_at_keys() : problem.look_at_rows(); });
   state.counters["per_row"] =
       benchmark::Counter(static_cast<double>(at_keys ? c.keys : c.rows),
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);

@@ -98,19 +98,13 @@ class Problem {
 
 void multiply(benchmark::State& state, const Target& target, const ValuePairsCase& c) {
   Problem problem(target, c);
-  for (auto _ : state) {
-    problem.multiply();
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { problem.multiply(); });
   count_flops(state, 2.0 * static_cast<double>(c.rows * c.keys * c.columns), target);
 }
 
 void look(benchmark::State& state, const Target& target, const ValuePairsCase& c, bool at_values) {
   Problem problem(target, c);
-  for (auto _ : state) {
-    at_values ? problem.look_at_values() : problem.look_at_powers();
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { at_values ? problem.look_at_values() : problem.look_at_powers(); });
   state.counters["per_row"] =
       benchmark::Counter(static_cast<double>(at_values ? c.keys : c.rows),
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);

@@ -102,10 +102,8 @@ void run_masked_softmax(benchmark::State& state, const Target& target, std::int6
   const LengthsTensor lens{{batch, queries}, spread_lens(rows, columns)};
   TensorView<const std::int32_t> valid_lens;
   if (with_lens) valid_lens = lens.view();
-  for (auto _ : state) {
-    masked_softmax(scores.view(), valid_lens, weights.view(), {.target = target, .executor = nullptr});
-    benchmark::ClobberMemory();
-  }
+  measure(state,
+          [&] { masked_softmax(scores.view(), valid_lens, weights.view(), {.target = target, .executor = nullptr}); });
   double valid = 0, error = 0;
   for (const std::int32_t len : lens.data) valid += with_lens ? len : static_cast<double>(columns);
   const std::int64_t checked = std::min<std::int64_t>(queries, 4);

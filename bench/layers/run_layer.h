@@ -59,10 +59,7 @@ inline void run_layer(benchmark::State& state, const Problem& problem, const Pla
     in.valid_lens = {};
     in.prepared = &*prepared;
   }
-  for (auto _ : state) {
-    plan.run(in, out, workspace, executor);
-    benchmark::ClobberMemory();
-  }
+  measure(state, [&] { plan.run(in, out, workspace, executor); });
   count(state, problem, options);
   state.counters["workspace"] = bytes(plan.workspace_bytes());
   state.counters["max_error"] = problem.max_error(out.output);

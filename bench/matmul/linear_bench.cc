@@ -49,15 +49,14 @@ void linear(benchmark::State& state, const Linear& map, const LinearCase& c, con
     rows.push_back(source.data() + r * in);
     results.push_back(destination.data() + r * out);
   }
-  for (auto _ : state) {
-    for (std::size_t row = 0; row < total; row += Linear::kMaxRows) {
-      if (!map.multiply(kernels, rows.data() + row, results.data() + row, std::min(Linear::kMaxRows, total - row),
-                        reinterpret_cast<std::byte*>(scratch.data()))) {
-        return state.SkipWithError("oneDNN failed");
-      }
+  bool multiplied = true;
+  measure(state, [&] {
+    for (std::size_t row = 0; row < total && multiplied; row += Linear::kMaxRows) {
+      multiplied = map.multiply(kernels, rows.data() + row, results.data() + row,
+                                std::min(Linear::kMaxRows, total - row), reinterpret_cast<std::byte*>(scratch.data()));
     }
-    benchmark::ClobberMemory();
-  }
+  });
+  if (!multiplied) return state.SkipWithError("oneDNN failed");
   state.SetLabel(map.implementation());
   const double flops = 2.0 * static_cast<double>(c.rows * c.in * c.out);
   count_flops(state, flops, target);
