@@ -223,10 +223,10 @@ TEST_CASE("tile pairs: scores are as exact as the tile product's whatever the si
 }
 
 TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of the tile product") {
-  constexpr std::size_t kRows = 13, kSize = 100;
+  constexpr std::size_t kRows = 13, kSize = 100, kPanels = 7;
   for_each_target([&](const Target& target) {
-    const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
-    Problem problem(target, kRows, 5 * width, kSize);
+    const std::size_t width = kernels::pack_kernels(target.id()).panel_width, keys = kPanels * width;
+    Problem problem(target, kRows, keys, kSize);
     for (std::size_t k = 0; k < kSize; ++k) {
       problem.query(0, k) = 0;                             // zeros
       problem.query(1, k) = k == 7 ? 2.5f : 0.0f;          // one number
@@ -236,6 +236,8 @@ TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of th
       problem.key(width, k) *= 5;                          // a larger norm than the first panel's, by much ...
       problem.key(width + 1, k) *= 3;                      // ... and by less
       problem.key(3 * width - 1, k) *= k == 0 ? 100.0f : 1.0f;
+      problem.key(5 * width + 1, k) *= 0.15f;                  // a smaller norm
+      problem.key(6 * width + 1, k) = k == 30 ? 10.0f : 0.0f;  // one number, of the usual norm
     }
     problem.query(5, 50) = kNaN;
     problem.query(6, 99) = kInfinity;
@@ -243,6 +245,7 @@ TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of th
     problem.len(7) = static_cast<std::int32_t>(width - 1);      // less than the first panel
     problem.len(8) = static_cast<std::int32_t>(3 * width - 1);  // not the key that is not fit
     problem.len(9) = static_cast<std::int32_t>(4 * width + 1);  // likewise
+    problem.len(10) = static_cast<std::int32_t>(3 * width);     // that key, and no more
     problem.score(0, kRows, false);
     const std::vector<float> plain = problem.all_scores();
     problem.score(0, kRows);
@@ -252,12 +255,15 @@ TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of th
     CHECK(problem.fit(2) == static_cast<std::int32_t>(width - 1));
     CHECK(problem.fit(3) == static_cast<std::int32_t>(width));
     CHECK(problem.fit(4) == 1);
+    CHECK(problem.fit(5) == 1);
+    CHECK(problem.fit(6) == 1);
     for (std::size_t row = 0; row < kRows; ++row) {
-      for (std::size_t panel = 0; panel < 5; ++panel) {
+      for (std::size_t panel = 0; panel < kPanels; ++panel) {
         const std::size_t seen = static_cast<std::size_t>(problem.len(row));
         if (seen <= panel * width) continue;
-        const std::size_t count = std::min(width, seen - panel * width), at = row * 5 * width + panel * width;
-        const bool goes_plain = row <= 7 || panel == 1 || (panel == 2 && row != 8) || (panel == 4 && row != 9);
+        const std::size_t count = std::min(width, seen - panel * width), at = row * keys + panel * width;
+        const bool goes_plain =
+            row <= 7 || panel == 1 || (panel == 2 && row != 8) || (panel == 4 && row != 9) || panel >= 5;
         // A single score may come out the same either way.
         if (!goes_plain && count * 4 < width) continue;
         INFO("row ", row, ", panel ", panel);
@@ -269,11 +275,11 @@ TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of th
       INFO("row ", row, " alone");
       problem.score(row, 1);
       CHECK(problem.same_seen_scores(row, mixed));
-      for (std::size_t begin = width; begin < 5 * width; begin += width) {
+      for (std::size_t begin = width; begin < keys; begin += width) {
         problem.score(row, 1, true, begin);
         const std::size_t seen = static_cast<std::size_t>(problem.len(row));
         if (seen <= begin) continue;
-        CHECK(same_bits(problem.scores(row) + begin, &mixed[row * 5 * width + begin], seen - begin));
+        CHECK(same_bits(problem.scores(row) + begin, &mixed[row * keys + begin], seen - begin));
       }
     }
   });

@@ -347,6 +347,20 @@ TEST_CASE("value pairs: which rows of a block go by pairs, and which not") {
   });
 }
 
+TEST_CASE("value pairs: rows that see no key of the first block are 0 among others that go by pairs") {
+  for_each_target([&](const Target& target) {
+    Problem problem(target, 20, 128, 16);
+    for (std::size_t row = 4; row < 16; ++row) problem.len(row) = 0;  // more than go at a time
+    problem.pool(0, 20);
+    for (std::size_t row = 0; row < 20; ++row) {
+      INFO("row ", row);
+      const bool is_zero = std::all_of(problem.sums(row), problem.sums(row) + 16, [](float sum) { return sum == 0; });
+      CHECK(is_zero == (problem.len(row) == 0));
+      CHECK(problem.is_fit(row) == !is_zero);
+    }
+  });
+}
+
 TEST_CASE("value pairs: a first block that is no measure leaves all rows to the tile product") {
   for_each_target([&](const Target& target) {
     for (const float factor : {0.0f, 1e-8f, 1e8f, kInfinity, kNaN}) {

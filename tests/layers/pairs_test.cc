@@ -89,6 +89,24 @@ TEST_CASE("pairs: pooling goes by them in the fused path of every layer, whose b
   }
 }
 
+TEST_CASE("pairs: pooling takes fewer keys than a block by them, too, where all rows see these") {
+  CaseSpec spec = spec_of(Layer::kDot);
+  spec.size = 8;  // whose scores are plain sums
+  spec.num_keys = 66;
+  spec.lens = Lens::kNone;
+  const LayerCase c(spec);
+  Shape larger = c.shape;
+  larger.num_keys = 300;
+  for_each_target([&](const Target& target) {
+    PlanOptions options{.target = target, .path = "dot/fused", .pairs = Pairs::kAlways};
+    const Plan always = c.attention.plan(larger, options);
+    options.pairs = Pairs::kNever;
+    const Plan never = c.attention.plan(larger, options);
+    CHECK(!scores_by_pairs(always));
+    CHECK(!same_bits(run_plan(always, c.inputs()), run_plan(never, c.inputs())));
+  });
+}
+
 TEST_CASE("pairs: never means plain sums, of projections, too") {
   CaseSpec spec = spec_of(Layer::kMultiHead);
   spec.size = spec.num_hiddens = 96;
