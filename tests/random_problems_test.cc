@@ -29,7 +29,7 @@
 namespace attend::tests {
 namespace {
 
-// Of a path with a reference in double beside it; the loops there take most of the time.
+// The reference in double takes most of the time.
 constexpr double kMostTerms = 4e6;
 
 bool one_in(Random& random, std::int64_t n) { return random.integer(1, n) == 1; }
@@ -92,9 +92,7 @@ void change_contents(Random& random, Tensor& tensor, float offset) {
   switch (random.integer(0, 7)) {
     case 0:
       for (std::size_t i = size; i + size <= tensor.data.size(); i += size) {
-        if (one_in(random, 2))
-          std::copy_n(tensor.data.begin() + static_cast<std::ptrdiff_t>(i - size), size,
-                      tensor.data.begin() + static_cast<std::ptrdiff_t>(i));
+        if (one_in(random, 2)) std::copy_n(tensor.data.data() + i - size, size, tensor.data.data() + i);
       }
       break;
     case 1:
@@ -227,8 +225,8 @@ class SameBits {
     const std::int64_t row = random_.integer(0, c_.spec.num_queries - 1), size = c_.spec.size;
     LayerCase other = c_;
     for (std::size_t i = 0; i < other.queries.data.size(); ++i) {
-      if (static_cast<std::int64_t>(i) / size % c_.spec.num_queries != row)
-        other.queries.data[i] = 30 * random_.normal();
+      const std::int64_t of_row = static_cast<std::int64_t>(i) / size % c_.spec.num_queries;
+      if (of_row != row) other.queries.data[i] = 30 * random_.normal();
     }
     const RunResult actual = run_plan(plan_, other.inputs(), with_weights_);
     CHECK(same_rows(expected_.output, actual.output, row, plan_.output_size()));

@@ -41,8 +41,8 @@ const char* text_of(kernels::PrefetchInto into) {
 // prefetching twice its part: dot/b4_h8_m16_n1024_d64 took 1.3 times as long by it on AVX2, 1.1 on SSE4 of Cascade
 // Lake. On Zen 4, where values are then kept as well, 1.58 instead of 2.82 and 4.69 instead of 5.72 ms;
 // dot/b64_h8_m32_n32_d64 1.87 instead of 2.72 and 5.11 instead of 6.22. On Zen 3, AVX2, query_lanes/q16_n1024_d64_l3
-// 3.97, _ahead 3.42 ms; q32_n32_d64_l3 3.72, _ahead 3.42. Two lines: KeyTerms in kernels/lane_terms-inl.h. Zen 5 is
-// not measured with either.
+// 3.97, _ahead 3.42 ms; q32_n32_d64_l3 3.72, _ahead 3.42. On Zen 5 0.99 instead of 1.15 ms, and 1.04 instead of 1.15;
+// by one line a term as long, in the order of memory 2 to 8 % longer. Two lines: KeyTerms in kernels/lane_terms-inl.h.
 //
 // In the order of memory (run/next_slices.h), all heads of an entry step by step, and a line a term of both products,
 // where L2 does not hold everything: Intel Xeon with AMX, AVX3, dot/b4_h8_m16_n1024_d64 1.60 -> 1.29 ms, of which the
