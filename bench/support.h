@@ -140,8 +140,8 @@ inline benchmark::Counter seconds_each(double count) {
 }
 
 // What is timed: run() again and again, once before untimed. In a virtual machine the first run after memory was
-// released may wait for the address of each of its pages: 90 ms for 67 MB, and 2.2 ms for a run after that (bench:
-// dot/b8_h32_kv8_m1_n1024_d128, Zen 5).
+// released may wait for the address of each of its pages: with it, a mean of ten runs was 11.4 ms, and is 2.2 without
+// (bench: dot/b8_h32_kv8_m1_n1024_d128, Zen 5).
 template <class Run>
 void measure(benchmark::State& state, const Run& run) {
   run();

@@ -43,7 +43,7 @@ TEST_CASE("contract 1: keys and values that no row may see do not matter, whatev
 
 TEST_CASE("contract 1: keys and values beyond a row's own length do not matter to it, though others see them") {
   for (const Layer layer : kAllLayers) {
-    // The last: one key less than the others, which is the last of a tile.
+    // The last: all rows of a tile see all of its keys but one, and the first row that one too.
     for (const std::array<std::int32_t, 3>& lens :
          {std::array{1, 0, 1}, std::array{2, 0, 2}, std::array{7, 0, 23}, std::array{39, 39, 39}}) {
       const std::int32_t seen = *std::max_element(lens.begin(), lens.end());

@@ -142,6 +142,17 @@ TEST_CASE("lines: none is longer than 120 columns, comments too, which clang-for
   });
 }
 
+TEST_CASE("bench: what is timed runs once before, in measure() of support.h") {
+  std::vector<std::string> loops;
+  for_each_line([&](const std::string& file, const std::string& line) {
+    if (file.starts_with("bench/") && line.find(": state)") != std::string::npos) loops.push_back(file);
+  });
+  std::sort(loops.begin(), loops.end());
+  loops.erase(std::unique(loops.begin(), loops.end()), loops.end());
+  // The planner's cases are timed by Planner::tune.
+  CHECK(loops == std::vector<std::string>{"bench/plan/planner_bench.cc", "bench/support.h"});
+}
+
 TEST_CASE("doors: oneDNN is known to matmul and to at most one bench contender") {
   std::vector<std::string> contenders;
   for (const Include& include : all_includes()) {

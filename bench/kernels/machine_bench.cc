@@ -29,10 +29,10 @@ void bench_fma_peak(benchmark::State& state, const Target& target) {
   const kernels::MachineSpeedKernels loops = kernels::machine_speed_kernels(target.id());
   float sink = 0;
   double flops = 0;
-  for (auto _ : state) {
+  measure(state, [&] {
     flops = loops.fma(10000, &sink);
     benchmark::DoNotOptimize(sink);
-  }
+  });
   state.counters["GFLOPS"] = per_second(flops * 1e-9);
 }
 
@@ -52,14 +52,14 @@ void bench_core_share(benchmark::State& state, const Target& target) {
   const kernels::MachineSpeedKernels loops = kernels::machine_speed_kernels(target.id());
   const AlignedFloats data((std::size_t{16} << 10) / sizeof(float), 1);
   std::vector<double> seconds;
-  for (auto _ : state) {
+  measure(state, [&] {
     const auto start = std::chrono::steady_clock::now();
     for (int repeat = 0; repeat < 10; ++repeat) {
       float sum = loops.read_and_multiply(data.data(), data.size());
       benchmark::DoNotOptimize(sum);
     }
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
+  });
   // Not of the very least: the clock has its steps.
   std::sort(seconds.begin(), seconds.end());
   const double alone = seconds[seconds.size() / 50], median = seconds[seconds.size() / 2];

@@ -37,7 +37,7 @@ struct Family {
 
 void empty_loop(benchmark::State& state, int threads) {
   ThreadPool pool(threads);
-  for (auto _ : state) pool.parallel_for(static_cast<std::size_t>(threads), [](std::size_t) {});
+  measure(state, [&] { pool.parallel_for(static_cast<std::size_t>(threads), [](std::size_t) {}); });
 }
 
 }  // namespace
