@@ -92,6 +92,14 @@ bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   return (size >= kPooling.size ? kPooling : kNarrowPooling).holds(rows, size, keys);
 }
 
+bool goes_by_pairs(const PlanImpl& plan) {
+  if (plan.pairs_scores || plan.pairs_values) return true;
+  for (const matmul::Linear* map : {plan.query_map, plan.key_map, plan.value_map, plan.output_map}) {
+    if (map != nullptr && map->goes_by_pairs(plan.linear_rows(map))) return true;
+  }
+  return false;
+}
+
 void choose_pairs(PlanImpl& plan) {
   // Chunks of keys: few queries.
   plan.pairs_scores = !plan.has_chunks() && !plan.reads_rows() && tiles_score_by_pairs(plan, this_cpu());

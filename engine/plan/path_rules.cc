@@ -145,6 +145,10 @@ void choose_path(PlanImpl& plan) {
   if (chosen == of_profile && has_asked_tiles(plan, *chosen)) {
     if (options.tile_queries == 0) plan.wanted_tile_queries = to_size(measured->tile_queries);
     if (options.tile_keys == 0) plan.wanted_tile_keys = to_size(measured->tile_keys);
+    if (options.pairs == Pairs::kWhereFaster && measured->pairs != Pairs::kWhereFaster) {
+      plan.options.pairs = measured->pairs;
+      why += std::string("; pairs of terms ") + pairs_word(measured->pairs) + ", by the profile";
+    }
   }
   plan.path = chosen->path;
   plan.pooling = chosen->pooling;

@@ -6,8 +6,9 @@
 
 namespace attend::detail {
 
-// Chooses the path, with its reason, and what tiles are wanted of it. Throws Error for a path that does not fit, and
-// for tiles or tiers that the path does not have. Facts and kernels must be established.
+// Chooses the path, with its reason, what tiles are wanted of it, and pairs of terms as a profile has them. Throws
+// Error for a path that does not fit, and for tiles or tiers that the path does not have. Facts and kernels must be
+// established.
 void choose_path(PlanImpl& plan);
 
 }  // namespace attend::detail

@@ -16,7 +16,7 @@
 namespace attend {
 namespace {
 
-constexpr std::string_view kFormat = "attend profile 2";
+constexpr std::string_view kFormat = "attend profile 3";
 constexpr std::string_view kLibrary = ", library ", kCpu = ", cpu ";
 
 // The words of a problem, in their order. Numbers: of digits.
@@ -29,6 +29,8 @@ constexpr Field kFields[] = {
     {"Dq", true},     {"Dk", true},      {"Dv", true},       {"D", true},        {"Dh", true},      {"out", true},
     {"lens", false},  {"causal", false}, {"padding", false}, {"weights", false}, {"concat", false}, {"prepared", false},
     {"pairs", false}, {"parts", false},  {"target", false},  {"threads", true}};
+
+constexpr Pairs kPairs[] = {Pairs::kWhereFaster, Pairs::kNever, Pairs::kAlways};
 
 // Times are told with all their digits. Included, so that what is rounded to it may be read back.
 constexpr double kMaxMicroseconds = 1e15;
@@ -92,6 +94,10 @@ std::string entry_fault(const ProfileEntry& entry) {
   if (std::string fault = detail::tile_keys_fault(entry.tile_keys); !fault.empty()) {
     return "tile_keys is " + std::to_string(entry.tile_keys) + fault;
   }
+  if (std::find(std::begin(kPairs), std::end(kPairs), entry.pairs) == std::end(kPairs)) {
+    return "pairs is " + std::to_string(static_cast<int>(entry.pairs)) +
+           ", expected Pairs::kWhereFaster, kNever or kAlways";
+  }
   // NaN is not at least 0.
   if (entry.microseconds >= 0 && entry.microseconds <= kMaxMicroseconds) return "";
   char text[32];
@@ -107,11 +113,22 @@ std::string take_number(std::string_view& rest, std::string_view name, const cha
   return std::string("expected ") + expected + found_word(before);
 }
 
-// "PROBLEM: path=... tile_queries=... tile_keys=... us=...". Returns what is wrong; empty: nothing.
+// Likewise "pairs=word".
+std::string take_pairs(std::string_view& rest, Pairs& pairs) {
+  const std::string_view before = rest, value = take_value(rest, "pairs");
+  for (const Pairs known : kPairs) {
+    if (value != detail::pairs_word(known)) continue;
+    pairs = known;
+    return "";
+  }
+  return "expected pairs=where-faster, never or always behind tile_keys" + found_word(before);
+}
+
+// "PROBLEM: path=... tile_queries=... tile_keys=... pairs=... us=...". Returns what is wrong; empty: nothing.
 std::string parse_entry(std::string_view line, ProfileEntry& entry) {
   const std::size_t colon = line.find(": ");
   if (colon == std::string_view::npos) {
-    return "expected \"PROBLEM: path=PATH tile_queries=N tile_keys=N us=TIME\"" + found(line);
+    return "expected \"PROBLEM: path=PATH tile_queries=N tile_keys=N pairs=WHEN us=TIME\"" + found(line);
   }
   entry.problem = line.substr(0, colon);
   std::string_view rest = line.substr(colon + 2);
@@ -120,14 +137,16 @@ std::string parse_entry(std::string_view line, ProfileEntry& entry) {
   if (entry.path.empty()) return no_path;
   std::string fault = take_number(rest, "tile_queries", "tile_queries=N behind path", entry.tile_queries);
   if (fault.empty()) fault = take_number(rest, "tile_keys", "tile_keys=N behind tile_queries", entry.tile_keys);
-  if (fault.empty()) fault = take_number(rest, "us", "us=TIME behind tile_keys", entry.microseconds);
+  if (fault.empty()) fault = take_pairs(rest, entry.pairs);
+  if (fault.empty()) fault = take_number(rest, "us", "us=TIME behind pairs", entry.microseconds);
   if (fault.empty() && !rest.empty()) fault = "expected nothing behind us=" + found(rest);
   return fault.empty() ? entry_fault(entry) : fault;
 }
 
 std::string entry_text(const ProfileEntry& entry) {
   return entry.problem + ": path=" + entry.path + " tile_queries=" + std::to_string(entry.tile_queries) +
-         " tile_keys=" + std::to_string(entry.tile_keys) + " us=" + detail::microseconds_text(entry.microseconds);
+         " tile_keys=" + std::to_string(entry.tile_keys) + " pairs=" + detail::pairs_word(entry.pairs) +
+         " us=" + detail::microseconds_text(entry.microseconds);
 }
 
 bool comes_before(const ProfileEntry& entry, std::string_view problem) { return entry.problem < problem; }
@@ -228,6 +247,17 @@ std::string tile_keys_fault(std::int64_t tile_keys) {
          ", or 0 for the rules' choice";
 }
 
+namespace {
+
+template <class Way>
+const char* when_word(Way way) {
+  return way == Way::kNever ? "never" : way == Way::kAlways ? "always" : "where-faster";
+}
+
+}  // namespace
+
+const char* pairs_word(Pairs pairs) { return when_word(pairs); }
+
 std::string problem_text(const PlanImpl& plan) {
   const Shape& shape = plan.shape;
   const PlanOptions& options = plan.options;
@@ -239,10 +269,6 @@ std::string problem_text(const PlanImpl& plan) {
                        : options.causal == Causal::kBottomRight ? "bottom-right"
                                                                 : "top-left";
   const auto yes = [](bool value) { return std::string(value ? "yes" : "no"); };
-  const auto when = [](auto way) {
-    using Way = decltype(way);
-    return std::string(way == Way::kNever ? "never" : way == Way::kAlways ? "always" : "where-faster");
-  };
   // The layer's name does not say how a multi-head layer scores.
   const std::string layer = std::string(plan.layer->name) +
                             (plan.layer->is_multi_head && plan.layer->score == Score::kAdditive ? "/additive" : "");
@@ -264,8 +290,8 @@ std::string problem_text(const PlanImpl& plan) {
                                 yes(options.attention_weights),
                                 yes(options.concat_queries),
                                 yes(options.prepared_keys),
-                                when(options.pairs),
-                                when(options.parts),
+                                pairs_word(options.pairs),
+                                when_word(options.parts),
                                 plan.kernels->name,
                                 std::to_string(options.threads)};
   static_assert(std::size(kFields) == std::size(values));

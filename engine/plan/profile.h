@@ -22,6 +22,9 @@ std::string tile_keys_fault(std::int64_t tile_keys);
 // must be established.
 std::string problem_text(const PlanImpl& plan);
 
+// "where-faster", "never", "always".
+const char* pairs_word(Pairs pairs);
+
 // "12.3": three digits, no unit.
 std::string microseconds_text(double microseconds);
 

@@ -12,6 +12,7 @@
 
 #include "attend/planner.h"
 #include "engine/base/message.h"
+#include "engine/plan/pair_rules.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/plan/profile.h"
 #include "engine/tune/choose.h"
@@ -62,14 +63,15 @@ class Subject {
     samples_.push_back(timed(executor));
   }
 
-  bool has_tiles_of(const detail::PlanImpl& other) const {
+  bool has_choices_of(const detail::PlanImpl& other) const {
     return impl_->path == other.path && impl_->tile_queries == other.tile_queries &&
-           impl_->tile_keys == other.tile_keys;
+           impl_->tile_keys == other.tile_keys && detail::goes_by_pairs(*impl_) == detail::goes_by_pairs(other);
   }
   TunedCandidate outcome() const {
     return {.path = impl_->path,
             .tile_queries = tile_.queries,
             .tile_keys = tile_.keys,
+            .pairs = impl_->options.pairs,
             .seconds = least(),
             .median_seconds = median()};
   }
@@ -153,7 +155,7 @@ std::vector<Tile> tiles_of(const detail::PlanImpl& by_rules, bool others) {
 
 bool is_known(const std::vector<Subject>& subjects, const detail::PlanImpl& plan) {
   return std::any_of(subjects.begin(), subjects.end(),
-                     [&](const Subject& subject) { return subject.has_tiles_of(plan); });
+                     [&](const Subject& subject) { return subject.has_choices_of(plan); });
 }
 
 // In the order of the subjects, the first of which is by the rules.
@@ -170,6 +172,7 @@ Profile profile_of(const detail::PlanImpl& plan, const TunedCandidate& chosen) {
                .path = chosen.path,
                .tile_queries = chosen.tile_queries,
                .tile_keys = chosen.tile_keys,
+               .pairs = chosen.pairs,
                .microseconds = chosen.seconds * 1e6});
   return profile;
 }
@@ -189,6 +192,11 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
   MadeUpProblem problem(*first.impl_);
   std::vector<Subject> subjects;
   subjects.emplace_back(first, *first.impl_, Tile{}, problem);
+  const auto add = [&](const PlanOptions& asked) {
+    const Plan plan = layer.plan(shape, asked);
+    if (is_known(subjects, *plan.impl_)) return;
+    subjects.emplace_back(plan, *plan.impl_, Tile{asked.tile_queries, asked.tile_keys}, problem);
+  };
   for (const std::string& path : paths) {
     PlanOptions forced = base;
     forced.path = path;
@@ -196,9 +204,13 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
     for (const Tile& tile : tiles_of(*by_rules.impl_, tune_options.tiles)) {
       forced.tile_queries = tile.queries;
       forced.tile_keys = tile.keys;
-      const Plan plan = layer.plan(shape, forced);
-      if (!is_known(subjects, *plan.impl_)) subjects.emplace_back(plan, *plan.impl_, tile, problem);
+      add(forced);
     }
+    // In the tiles of the rules alone: every candidate takes time.
+    if (!tune_options.tiles || base.pairs != Pairs::kWhereFaster || !detail::goes_by_pairs(*by_rules.impl_)) continue;
+    forced.tile_queries = forced.tile_keys = 0;
+    forced.pairs = Pairs::kNever;
+    add(forced);
   }
 
   Workers workers(tune_options.executor, options.threads);

@@ -132,9 +132,9 @@ struct PlanOptions {
   // smaller tiles. A tile that the path does not have is an Error.
   std::int64_t tile_queries = 0, tile_keys = 0;
   // Choices that were measured (attend/planner.h). An entry for exactly this problem overrides the rules; path,
-  // tile_queries and tile_keys each override what the entry says of it, and its tiles are those of its path alone.
-  // Looked at while planning only. Entries are for one number of threads: with a profile, and only then, threads may
-  // change the path and so the last bits of results.
+  // tile_queries, tile_keys and pairs each override what the entry says of it, and what it says beside its path is for
+  // that path alone. Looked at while planning only. Entries are for one number of threads: with a profile, and only
+  // then, threads may change the path and so the last bits of results.
   const Profile* profile = nullptr;
   // Every run will be given prepared keys (PreparedKeys), so that the workspace need not hold projected ones. Chooses
   // no other path, so that results keep their bits; for a few queries, path "dot/fused" uses prepared keys fastest.

@@ -70,12 +70,13 @@ struct ProfileEntry {
   std::string problem;
   std::string path;
   std::int64_t tile_queries = 0, tile_keys = 0;  // as PlanOptions; 0: by the rules
+  Pairs pairs = Pairs::kWhereFaster;             // as PlanOptions
   double microseconds = 0;                       // of a run when it was tuned
 };
 
 // Choices that were measured, as a text that people can read, compare and keep in a repository:
-//     attend profile 2, library 0.1.0, cpu Intel(R) Xeon(R) Processor
-//     layer=dot B=1 M=16 ... target=AVX3 threads=1: path=dot/lanes tile_queries=0 tile_keys=0 us=12.3
+//     attend profile 3, library 0.1.0, cpu Intel(R) Xeon(R) Processor
+//     layer=dot B=1 M=16 ... target=AVX3 threads=1: path=dot/lanes tile_queries=0 tile_keys=0 pairs=never us=12.3
 //   One line per problem, sorted. Empty lines and lines that start with # are passed over when parsing, and
 //   not kept.
 //   A plan takes the entry of exactly its problem, and none other: other batch, one key more, another target or number
@@ -115,7 +116,7 @@ class Profile {
 struct TuneOptions {
   // Time to spend on measuring, about; each candidate runs at least four times however long that takes.
   double seconds = 1;
-  // Also other tiles than those of the rules.
+  // Also other tiles than those of the rules, and plain sums where these multiply by pairs of terms.
   bool tiles = true;
   // null: for PlanOptions::threads above 1, a ThreadPool that lives as long as the call.
   Executor* executor = nullptr;
@@ -125,6 +126,7 @@ struct TuneOptions {
 struct TunedCandidate {
   std::string path;
   std::int64_t tile_queries = 0, tile_keys = 0;  // that were asked for; 0: by the rules
+  Pairs pairs = Pairs::kWhereFaster;             // likewise
   double seconds = 0;                            // the least of all samples
   double median_seconds = 0;
   bool by_rules = false;  // what the written rules choose
@@ -138,13 +140,15 @@ struct Tuned {
 
 class Planner {
  public:
-  // Measures the paths that fit (Plan::candidates()) and a few tiles of each on generated data, and plans with the
-  // fastest; the choice of the rules unless another one is more than 2 % faster.
+  // Measures the paths that fit (Plan::candidates()), a few tiles of each and, where PlanOptions::pairs leaves that to
+  // the rules, plain sums beside pairs of terms, on generated data, and plans with the fastest; the choice of the rules
+  // unless another one is more than 2 % faster. Whether pairs are depends on who else uses the core, which no fact of
+  // the CPU tells.
   //   Data: queries, keys and values normally distributed over (B, M or N, H * D), heads as split_heads sees them;
   //     lengths uniform in 1..N where options.valid_lens is kPerBatch or kPerQuery, else none. Prepared keys are
   //     prepared once, beforehand. Candidates take turns, so that a slow moment hits all alike.
   //   Results: candidates agree within the contract's bounds, not to the bit; the plan gives the same bits as any
-  //     other plan of the same path and tiles on its target.
+  //     other plan of the same path, tiles and pairs on its target.
   //   options: path restricts the candidates to one; profile is not looked at; threads count.
   //   Thread-safety: thread-safe, but measures wrongly beside other work. Allocates inputs, outputs and workspaces.
   //   Errors: Error as Attention::plan and as measure; if tile_queries or tile_keys is set, which are to be found.

@@ -9,6 +9,7 @@
 
 #include "attend/attend.h"
 #include "tests/support/compare.h"
+#include "tests/support/layer_cases.h"
 #include "tests/support/run.h"
 
 namespace attend::tests {
@@ -49,9 +50,10 @@ TEST_CASE("profile: text and back, sorted by problem, one line each") {
   Profile profile = profile_of(few, "dot/fused");
   profile.add({.problem = many, .path = "dot/materialised", .tile_queries = 24, .tile_keys = 0, .microseconds = 1234});
   const std::string text = profile.text();
-  CHECK(text.starts_with("attend profile 2, library "));
+  CHECK(text.starts_with("attend profile 3, library "));
   CHECK(text.find(", cpu " + profile.cpu() + "\n") != std::string::npos);
-  CHECK(text.find(few + ": path=dot/fused tile_queries=0 tile_keys=0 us=12.2\n") != std::string::npos);
+  CHECK(text.find(few + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=where-faster us=12.2\n") !=
+        std::string::npos);
   CHECK(text.find("us=1234\n") != std::string::npos);
   CHECK(text.find("B=1 M=1 N=5") < text.find("B=2 M=40 N=300"));
 
@@ -90,8 +92,9 @@ TEST_CASE("profile: any time that an entry may have survives as text, and others
 
 TEST_CASE("profile: comments, empty lines and Windows' line ends are passed over") {
   const std::string problem = problem_of(DotAttention(), kShape);
-  const Profile profile = Profile::parse("# tuned on Monday\r\n\r\nattend profile 2, library 9.9, cpu Some, CPU\r\n" +
-                                         problem + ": path=dot/fused tile_queries=0 tile_keys=256 us=3e1\r\n# end");
+  const Profile profile =
+      Profile::parse("# tuned on Monday\r\n\r\nattend profile 3, library 9.9, cpu Some, CPU\r\n" + problem +
+                     ": path=dot/fused tile_queries=0 tile_keys=256 pairs=never us=3e1\r\n# end");
   CHECK(profile.library() == "9.9");
   CHECK(profile.cpu() == "Some, CPU");
   CHECK(profile.entries().at(0).tile_keys == 256);
@@ -100,47 +103,54 @@ TEST_CASE("profile: comments, empty lines and Windows' line ends are passed over
 }
 
 TEST_CASE("profile: what is wrong is said with its line") {
-  const std::string header = "attend profile 2, library 0.1.0, cpu X\n";
+  const std::string header = "attend profile 3, library 0.1.0, cpu X\n";
   const std::string problem = problem_of(DotAttention(), kShape);
-  const std::string good = problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1\n";
+  const std::string good = problem + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1\n";
   CHECK(parse_fault(header + good) == "");
   const struct {
     std::string text, part;
   } kFaults[] = {
-      {"", "profile, line 1: expected \"attend profile 2, library VERSION, cpu NAME\", found nothing"},
-      {"# only this\n", "line 2: expected \"attend profile 2"},
-      {good, "line 1: expected \"attend profile 2"},
-      {"attend profile 3, library 0.1.0, cpu X\n", "found \"attend profile 3, library 0.1.0, cpu X\""},
-      {"attend profile 1, library 0.1.0, cpu X\n", "found \"attend profile 1, library 0.1.0, cpu X\""},
-      {"attend profile 2, cpu X\n", "line 1"},
+      {"", "profile, line 1: expected \"attend profile 3, library VERSION, cpu NAME\", found nothing"},
+      {"# only this\n", "line 2: expected \"attend profile 3"},
+      {good, "line 1: expected \"attend profile 3"},
+      {"attend profile 4, library 0.1.0, cpu X\n", "found \"attend profile 4, library 0.1.0, cpu X\""},
+      {"attend profile 2, library 0.1.0, cpu X\n", "found \"attend profile 2, library 0.1.0, cpu X\""},
+      {"attend profile 3, cpu X\n", "line 1"},
       {header + "\n" + "dot/fused\n", "line 3: expected \"PROBLEM: path="},
       {header + "dot/fused\n", "found \"dot/fused\""},
       {header + std::string(99, 'x') + "\n", ", found \"" + std::string(60, 'x') + "...\""},
       {header + good + good, "line 3: expected one entry per problem"},
-      {header + "layer=dot: path=dot/fused tile_queries=0 tile_keys=0 us=1",
+      {header + "layer=dot: path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1",
        "line 2: expected B=a number in the problem, found nothing"},
       {header + "layer=dot B=x" + good.substr(13), "expected B=a number in the problem, found \"B=x\""},
       {header + "layer=dot M=1" + good.substr(13), "expected B=a number in the problem, found \"M=1\""},
       {header + "layer=\t" + good.substr(9), "expected layer=a word in the problem, found \"layer= \""},
-      {header + problem + " more=1: path=dot/fused tile_queries=0 tile_keys=0 us=1", "found \"more=1\""},
-      {header + problem + ": tile_queries=0 tile_keys=0 us=1",
+      {header + problem + " more=1: path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1", "found \"more=1\""},
+      {header + problem + ": tile_queries=0 tile_keys=0 pairs=never us=1",
        "expected path=PATH behind the problem, found \"tile_queries=0\""},
-      {header + problem + ": path=dot,fused tile_queries=0 tile_keys=0 us=1", "path is \"dot,fused\""},
-      {header + problem + ": path=dot/fused tile_queries=-1 tile_keys=0 us=1",
+      {header + problem + ": path=dot,fused tile_queries=0 tile_keys=0 pairs=never us=1", "path is \"dot,fused\""},
+      {header + problem + ": path=dot/fused tile_queries=-1 tile_keys=0 pairs=never us=1",
        "tile_queries is -1, expected 1 to 1024"},
-      {header + problem + ": path=dot/fused tile_queries=two tile_keys=0 us=1",
+      {header + problem + ": path=dot/fused tile_queries=two tile_keys=0 pairs=never us=1",
        "expected tile_queries=N behind path, found \"tile_queries=two\""},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=100 us=1", "tile_keys is 100, expected a power"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=100 pairs=never us=1",
+       "tile_keys is 100, expected a power"},
       {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0",
-       "expected us=TIME behind tile_keys, found nothing"},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=nan",
+       "expected pairs=where-faster, never or always behind tile_keys, found nothing"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1",
+       "expected pairs=where-faster, never or always behind tile_keys, found \"us=1\""},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=sometimes us=1",
+       "found \"pairs=sometimes\""},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never",
+       "expected us=TIME behind pairs, found nothing"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=nan",
        "microseconds is nan, expected us=TIME, finite"},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=-1", "expected us=TIME, finite"},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1e16",
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=-1", "expected us=TIME, finite"},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1e16",
        "microseconds is 1e+16, expected us=TIME, finite, not negative and at most 1e15"},
       // What is shown ends with a whole character.
       {std::string(59, 'x') + "\u00e9 and more", "found \"" + std::string(59, 'x') + "...\""},
-      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 us=1 us=2", "found \"us=2\""},
+      {header + problem + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1 us=2", "found \"us=2\""},
   };
   for (const auto& fault : kFaults) {
     INFO(fault.text);
@@ -149,16 +159,19 @@ TEST_CASE("profile: what is wrong is said with its line") {
   }
   CHECK(missing_parts(error_message([] { Profile().add({.problem = "dot", .path = "dot/fused"}); }),
                       {"profile entry: expected layer=a word in the problem, found \"dot\""}) == "");
+  const ProfileEntry unknown{.problem = problem, .path = "dot/fused", .pairs = static_cast<Pairs>(3)};
+  CHECK(missing_parts(error_message([&] { Profile().add(unknown); }),
+                      {"profile entry: pairs is 3, expected", "kNever"}) == "");
 }
 
 TEST_CASE("profile: many entries are the same in any order, and merged in theirs") {
   const std::string problem = problem_of(DotAttention(), kShape);
   const std::size_t size = problem.find(" M=");
   const auto text_of = [&](int first, int count, int step) {
-    std::string text = "attend profile 2, library 0.1.0, cpu X\n";
+    std::string text = "attend profile 3, library 0.1.0, cpu X\n";
     for (int i = 0; i < count; ++i) {
       text += problem.substr(0, size) + std::to_string(first + step * i) + problem.substr(size) +
-              ": path=dot/fused tile_queries=0 tile_keys=0 us=1\n";
+              ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1\n";
     }
     return text;
   };
@@ -182,8 +195,8 @@ TEST_CASE("profile: merging replaces the same problems, and never mixes CPUs") {
   first.merge(first);
   CHECK(first.entries().size() == 2);
 
-  const Profile elsewhere = Profile::parse("attend profile 2, library 1, cpu Another\n" + a +
-                                           ": path=dot/fused tile_queries=0 tile_keys=0 us=1");
+  const Profile elsewhere = Profile::parse("attend profile 3, library 1, cpu Another\n" + a +
+                                           ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1");
   CHECK(missing_parts(error_message([&] { first.merge(elsewhere); }), {"\"Another\"", first.cpu()}) == "");
   CHECK(first.find(a)->path == "dot/materialised");
   Profile fresh;
@@ -192,9 +205,10 @@ TEST_CASE("profile: merging replaces the same problems, and never mixes CPUs") {
 }
 
 TEST_CASE("profile: merging takes over the library of what was measured last") {
-  const std::string entry = problem_of(DotAttention(), kShape) + ": path=dot/fused tile_queries=0 tile_keys=0 us=1\n";
-  Profile old = Profile::parse("attend profile 2, library 1, cpu X\n" + entry);
-  const Profile later = Profile::parse("attend profile 2, library 2, cpu X\n" + entry);
+  const std::string entry =
+      problem_of(DotAttention(), kShape) + ": path=dot/fused tile_queries=0 tile_keys=0 pairs=never us=1\n";
+  Profile old = Profile::parse("attend profile 3, library 1, cpu X\n" + entry);
+  const Profile later = Profile::parse("attend profile 3, library 2, cpu X\n" + entry);
   old.merge(Profile());  // of this library, but nothing was measured
   CHECK(old.library() == "1");
   old.merge(later);
@@ -281,6 +295,39 @@ TEST_CASE("profile: forced path and tiles override it") {
   CHECK(missing_parts(plan_line(same, "tiles"), {"24 queries x 256 keys", "by the profile"}) == "");
   const Plan tiles = dot.plan(kShape, {.tile_queries = 6, .profile = &profile});
   CHECK(missing_parts(plan_line(tiles, "tiles"), {"6 queries x 256 keys", "asked for"}) == "");
+}
+
+TEST_CASE("profile: pairs of terms go as an entry has it, where the caller leaves them to the rules") {
+  const LayerCase c({.layer = Layer::kDot, .num_queries = 40, .num_keys = 300, .num_hiddens = 16});
+  const auto problem = [&](Pairs pairs) { return problem_of(c.attention, c.shape, {.pairs = pairs}); };
+  const auto entry = [&](Pairs asked, Pairs measured) {
+    Profile profile;
+    profile.add({.problem = problem(asked), .path = "dot/fused", .pairs = measured, .microseconds = 1});
+    return Profile::parse(profile.text());
+  };
+  const auto result = [&](const PlanOptions& options) {
+    return run_plan(c.attention.plan(c.shape, options), c.inputs());
+  };
+  const RunResult plain = result({.path = "dot/fused", .pairs = Pairs::kNever});
+  const RunResult by_pairs = result({.path = "dot/fused", .pairs = Pairs::kAlways});
+  REQUIRE(!same_bits(plain, by_pairs));
+  const Profile never = entry(Pairs::kWhereFaster, Pairs::kNever), always = entry(Pairs::kWhereFaster, Pairs::kAlways);
+  CHECK(same_bits(result({.profile = &never}), plain));
+  CHECK(same_bits(result({.profile = &always}), by_pairs));
+  const auto path_line = [&](const PlanOptions& options) {
+    return plan_line(c.attention.plan(c.shape, options), "path");
+  };
+  CHECK(missing_parts(path_line({.profile = &never}), {"when tuned; pairs of terms never, by the profile"}) == "");
+  CHECK(missing_parts(path_line({.profile = &always}), {"when tuned; pairs of terms always, by the profile"}) == "");
+  CHECK(missing_parts(path_line({.path = "dot/fused", .profile = &always}), {"asked for; pairs of terms always"}) ==
+        "");
+  // Of that path alone; and what the caller says goes first.
+  CHECK(path_line({.path = "dot/materialised", .profile = &always}).find("profile") == std::string::npos);
+  const Profile contrary = entry(Pairs::kNever, Pairs::kAlways), silent = entry(Pairs::kNever, Pairs::kWhereFaster);
+  for (const Profile* profile : {&contrary, &silent}) {
+    CHECK(same_bits(result({.profile = profile, .pairs = Pairs::kNever}), plain));
+    CHECK(path_line({.profile = profile, .pairs = Pairs::kNever}).find("pairs of terms") == std::string::npos);
+  }
 }
 
 TEST_CASE("profile: a path that does not fit is passed over, and the plan says so") {

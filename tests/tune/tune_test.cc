@@ -112,6 +112,7 @@ TEST_CASE("tune: every layer's tuned plan is within contract, and has the bits o
       forced.path = entry.path;
       forced.tile_queries = entry.tile_queries;
       forced.tile_keys = entry.tile_keys;
+      forced.pairs = entry.pairs;
       CHECK(same_bits(result, run_plan(c.attention.plan(c.shape, forced), c.inputs())));
       // Saved and loaded.
       const Profile loaded = Profile::parse(tuned.profile.text());
@@ -179,9 +180,41 @@ TEST_CASE("tune: what the profile and the plan have is what was chosen of the ta
     CHECK(entry.path == chosen.path);
     CHECK(entry.tile_queries == chosen.tile_queries);
     CHECK(entry.tile_keys == chosen.tile_keys);
+    CHECK(entry.pairs == chosen.pairs);
     CHECK(entry.microseconds == chosen.seconds * 1e6);
     CHECK(tuned.plan.path() == chosen.path);
   }
+}
+
+TEST_CASE(
+    "tune: plain sums are measured beside pairs of terms, where the rules choose these and the caller lets them") {
+  const auto num_plain = [](const Tuned& tuned) {
+    return std::count_if(tuned.candidates.begin(), tuned.candidates.end(),
+                         [](const TunedCandidate& candidate) { return candidate.pairs == Pairs::kNever; });
+  };
+  // A dot product's tiles, and a layer's projections.
+  const Shape shape{.batch = 1, .num_queries = 200, .num_keys = 256, .query_size = 64};
+  const LayerCase maps({.layer = Layer::kMultiHead, .num_queries = 3, .num_hiddens = 64, .num_heads = 4});
+  const auto check = [&](const Attention& layer, const Shape& of, const std::string& path) {
+    const PlanOptions options{.path = path};
+    const bool pairs =
+        layer.plan(of, options).explain() != layer.plan(of, {.path = path, .pairs = Pairs::kNever}).explain();
+    const Tuned tuned = Planner::tune(layer, of, options, kQuick);
+    CHECK(num_plain(tuned) == (pairs ? 1 : 0));
+    CHECK(std::none_of(tuned.candidates.begin(), tuned.candidates.end(), [](const TunedCandidate& candidate) {
+      return candidate.by_rules && candidate.pairs != Pairs::kWhereFaster;
+    }));
+    CHECK(num_plain(Planner::tune(layer, of, options, {.seconds = 0, .tiles = false})) == 0);
+    const Tuned plainly = Planner::tune(layer, of, {.path = path, .pairs = Pairs::kNever}, kQuick);
+    CHECK(num_plain(plainly) == static_cast<std::ptrdiff_t>(plainly.candidates.size()));
+    const Tuned by_pairs = Planner::tune(layer, of, {.path = path, .pairs = Pairs::kAlways}, kQuick);
+    CHECK(num_plain(by_pairs) == 0);
+    return pairs;
+  };
+  const bool of_scores = check(DotAttention(), shape, "dot/fused");
+  CHECK(of_scores ==
+        (DotAttention().plan(shape, {.path = "dot/fused"}).explain().find("by pairs of terms") != std::string::npos));
+  check(maps.attention, maps.shape, "dot/decode");
 }
 
 TEST_CASE("tune: options: a forced path restricts, forced tiles are an error, a profile is not looked at") {

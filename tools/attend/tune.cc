@@ -93,7 +93,8 @@ std::string candidate_text(const TunedCandidate& candidate) {
   std::string text = "  " + candidate.path;
   text.resize(std::max<std::size_t>(text.size() + 1, 34), ' ');
   text += "tile " + tile_text(candidate.tile_queries) + " x " + tile_text(candidate.tile_keys);
-  text.resize(std::max<std::size_t>(text.size() + 1, 52), ' ');
+  if (candidate.pairs == Pairs::kNever) text += ", no pairs";
+  text.resize(std::max<std::size_t>(text.size() + 1, 61), ' ');
   return text + duration_text(candidate.seconds) + ", median " + duration_text(candidate.median_seconds) +
          (candidate.by_rules ? "  (by the rules)" : "") + "\n";
 }
@@ -118,8 +119,10 @@ void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
   app.add_flag("--measure", words.measure,
                "Also runs the plan, on made-up data, and prints the time beside the estimate.")
       ->group(group);
-  app.add_flag("--tune", words.tune,
-               "Measures the paths that fit and a few tiles of each, on made-up data, and\nplans with the fastest.")
+  app.add_flag(
+         "--tune", words.tune,
+         "Measures the paths that fit, a few tiles of each, and plain sums beside pairs of\nterms, on made-up data, "
+         "and plans with the fastest.")
       ->group(group);
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("attend run --profile: runs the path of the profile") {
 TEST_CASE("attend --profile: errors name the file, and its line; notes say where else it was measured") {
   const TempDir dir;
   CHECK(is_error(plan({"--profile", dir.path("none.txt")}), "none.txt"));
-  const std::string broken = dir.write("broken.txt", "attend profile 2, library 0.1.0, cpu X\nlayer=dot\n");
+  const std::string broken = dir.write("broken.txt", "attend profile 3, library 0.1.0, cpu X\nlayer=dot\n");
   CHECK(is_error(plan({"--profile", broken}), "broken.txt: profile, line 2: "));
   CHECK(is_error(plan({"--tune", "--profile", broken}), "broken.txt: profile, line 2: "));
   CHECK(dir.read("broken.txt").ends_with("layer=dot\n"));
@@ -106,10 +106,10 @@ TEST_CASE("attend --profile: errors name the file, and its line; notes say where
   CHECK(is_wrong_usage(run_attend({"check", "--layer", "dot", "--shape", "1,2,3", "--tune"}), "--tune"));
   REQUIRE(plan({"--tune", "--profile", dir.path("here.txt")}).exit_code == 0);
   std::string text = dir.read("here.txt");
-  text.replace(0, text.find('\n'), "attend profile 2, library 0.0.0, cpu Another");
+  text.replace(0, text.find('\n'), "attend profile 3, library 0.0.0, cpu Another");
   const std::string elsewhere = dir.write("elsewhere.txt", text);
   CHECK(is_error(plan({"--tune", "--profile", elsewhere}), "elsewhere.txt: measured on cpu 'Another', this is '"));
-  const std::string other = dir.write("other.txt", "attend profile 2, library 0.0.0, cpu Another\n");
+  const std::string other = dir.write("other.txt", "attend profile 3, library 0.0.0, cpu Another\n");
   const Finished noted = plan({"--profile", other});
   CHECK(noted.exit_code == 0);
   CHECK(contains(noted.err, "attend: note: "));
