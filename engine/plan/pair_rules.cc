@@ -104,9 +104,10 @@ void choose_pairs(PlanImpl& plan) {
   // Chunks of keys: few queries.
   plan.pairs_scores = !plan.has_chunks() && !plan.reads_rows() && tiles_score_by_pairs(plan, this_cpu());
   plan.pairs_values = tiles_pool_by_pairs(plan, this_cpu());
-  const char* why = plan.options.pairs == Pairs::kAlways
-                        ? "asked for"
-                        : "this CPU adds beside multiplying, so that three terms take the time of two";
+  const bool is_asked = plan.options.pairs == Pairs::kAlways;
+  std::string why =
+      is_asked ? "asked for" : "this CPU adds beside multiplying, so that three terms take the time of two";
+  if (!is_asked && this_cpu().is_zen5()) why += ", more where other work shares the core: Planner::tune measures both";
   const auto give_reason = [&](const char* name, const char* which) {
     plan.reasons.push_back({name, std::string("by pairs of terms, where ") + which + " are fit for it: " + why});
   };
