@@ -355,8 +355,9 @@ TEST_CASE("tile product: rows are prefetched at every step of rows, panel and bl
   for_each_target([](const Target& target) {
     const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
     // Whole panels may go by two, three rows a step: as often.
-    for (const auto& [rows, columns] :
+    for (const auto& sizes :
          {std::pair(2 * kernels::kRowsPerStep + 1, width + 1), std::pair(2 * kernels::kRowsPerStep, 2 * width)}) {
+      const std::size_t rows = sizes.first, columns = sizes.second;
       CAPTURE(columns);
       const Product p(target, rows, columns, kernels::kInnerBlock + 1);
       GuardedArray<float> expected(p.c_size(rows)), c(p.c_size(rows));
