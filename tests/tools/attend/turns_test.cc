@@ -41,13 +41,14 @@ TEST_CASE("turns: the interval of the median is that of the sign test") {
     std::size_t count;
     double low;
   } known[] = {{6, 1}, {17, 5}, {100, 40}, {10000, 4902}};
-  for (const auto& [count, low] : known) {
+  for (const auto& row : known) {
+    const std::size_t count = row.count;
     CAPTURE(count);
     const tools::RatioOfTurns found = tools::ratio_of(rising(count));
     CHECK(found.ratio == 0.5 * static_cast<double>(count + 1));
     REQUIRE(found.low.has_value());
-    CHECK(*found.low == low);
-    CHECK(*found.high == static_cast<double>(count + 1) - low);
+    CHECK(*found.low == row.low);
+    CHECK(*found.high == static_cast<double>(count + 1) - row.low);
   }
 }
 
