@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/base/cpus.h"
 #include "engine/tune/choose.h"
 #include "tests/support/compare.h"
 #include "tests/support/layer_cases.h"
@@ -215,6 +216,12 @@ TEST_CASE(
   CHECK(of_scores ==
         (DotAttention().plan(shape, {.path = "dot/fused"}).explain().find("by pairs of terms") != std::string::npos));
   check(maps.attention, maps.shape, "dot/decode");
+  // And plans say so where it depends on who else uses the core.
+  const std::string said = DotAttention().plan(shape, {.path = "dot/fused"}).explain();
+  CHECK((said.find("shares the core: Planner::tune measures both") != std::string::npos) ==
+        (of_scores && this_cpu().is_zen5()));
+  CHECK(DotAttention().plan(shape, {.path = "dot/fused", .pairs = Pairs::kAlways}).explain().find("shares the core") ==
+        std::string::npos);
 }
 
 TEST_CASE("tune: options: a forced path restricts, forced tiles are an error, a profile is not looked at") {

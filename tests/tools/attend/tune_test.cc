@@ -52,6 +52,10 @@ TEST_CASE("attend plan --tune: prints the candidates, and makes or extends the p
   CHECK(without.out.starts_with("candidates, the least time first:\n  dot/"));
   CHECK(contains(without.out, "(by the rules)"));
   CHECK(contains(without.out, "by the profile"));
+  CHECK(!contains(without.out, "no pairs"));  // which no rule has for so few queries
+  const Finished plainly = plan({"--tune", "--pairs", "never"});
+  CHECK(plainly.exit_code == 0);
+  CHECK(contains(plainly.out, ", no pairs "));
 
   const std::string file = dir.path("tuned.txt");
   REQUIRE(plan({"--tune", "--profile", file}).exit_code == 0);
