@@ -15,7 +15,6 @@
 
 #include "engine/kernels/pairs.h"
 #include "engine/kernels/panel-inl.h"
-#include "engine/kernels/tile_product.h"
 #include "engine/simd/compat-inl.h"
 #include "engine/simd/tail-inl.h"
 
@@ -74,9 +73,6 @@ namespace simd = attend::HWY_NAMESPACE;
 static constexpr size_t kPairedRowsPerStep = kHas32Registers ? 8 : 4;
 static constexpr size_t kMaxPairedVectors = 2;
 static_assert(kVectorsPerPanel % kMaxPairedVectors == 0);
-// As many per row and panel as the tile product prefetches.
-static constexpr size_t kPrefetchRowsPerPairedStep =
-    hwy::DivCeil(kPrefetchRowsPerStep * kPairedRowsPerStep, kRowsPerStep* kVectorsPerPanel / kMaxPairedVectors);
 
 HWY_INLINE std::int32_t BitsOf(float x) {
   std::int32_t bits;

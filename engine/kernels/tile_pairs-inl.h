@@ -227,7 +227,7 @@ HWY_INLINE void MultiplyPanelByPairs(D d, const TilePairsArgs& args, size_t pane
                           .first_max = column == 0};
     for (size_t row = first; row < end; row += kPairedRowsPerStep) {
       const size_t rows = std::min(kPairedRowsPerStep, end - row);
-      if (product.ahead != nullptr) product.ahead->fetch(kPrefetchRowsPerPairedStep);
+      if (product.ahead != nullptr) product.ahead->fetch_fours();
       const size_t columns = lens == nullptr ? product.num_columns : LongestOf(lens + row, rows);
       if (columns <= column) continue;
       const std::ptrdiff_t r = static_cast<std::ptrdiff_t>(row);

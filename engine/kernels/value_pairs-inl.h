@@ -364,7 +364,7 @@ HWY_INLINE void PoolRows(D d, const ValuePairsArgs& args, size_t panel, size_t f
     };
     for (size_t i = 0; i < count; i += kPairedRowsPerStep) {
       const size_t in_step = std::min(kPairedRowsPerStep, count - i), columns = product.num_columns - column;
-      if (product.ahead != nullptr) product.ahead->fetch(kPrefetchRowsPerPairedStep);
+      if (product.ahead != nullptr) product.ahead->fetch_fours();
       size_t inner = product.inner;
       if (!kPairs && inner_lens != nullptr) {
         inner = 0;

@@ -2,6 +2,7 @@
 // (query_lanes/*_ahead).
 #include "engine/kernels/prefetch.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <doctest/doctest.h>
@@ -20,6 +21,32 @@ TEST_CASE("rows ahead: whole rows, until none is left") {
   rows.fetch(5);
   CHECK(rows.num_rows == 0);
   rows.fetch(1);
+  CHECK(rows.num_rows == 0);
+}
+
+TEST_CASE("rows ahead: twice four lines of a row or what it has left, until none is left") {
+  float memory[64];
+  for (const std::size_t size : {1u, 16u, 63u, 64u, 65u, 128u, 129u}) {
+    const std::size_t fours = (size + 63) / 64;  // of a row
+    PrefetchRows rows{.next = memory, .stride = 20, .num_rows = 5, .size = size};
+    for (std::size_t calls = 1; calls <= 3 * fours; ++calls) {
+      rows.fetch_fours();
+      const std::size_t fetched = std::min(5 * fours, 2 * calls);
+      CAPTURE(size);
+      CAPTURE(calls);
+      CHECK(rows.num_rows == 5 - fetched / fours);
+      if (rows.num_rows == 0) continue;
+      CHECK(rows.next == memory + 20 * (fetched / fours));
+      CHECK(rows.done == fetched % fours * 64);
+      CHECK(rows.num_lines() == rows.num_rows * ((size + 15) / 16) - fetched % fours * 4);
+    }
+  }
+  // A row of which other loops have fetched a line.
+  PrefetchRows rows{.next = memory, .stride = 20, .num_rows = 2, .size = 80, .done = 16};
+  rows.fetch_fours();
+  CHECK(rows.num_rows == 1);
+  CHECK(rows.done == 64);
+  rows.fetch_fours();
   CHECK(rows.num_rows == 0);
 }
 

@@ -84,7 +84,8 @@ class Problem {
                                            .inner = size_,
                                            .accumulate = false,
                                            .lens = lens.data(),
-                                           .max_lanes = max_lanes_.data() + first * lanes_};
+                                           .max_lanes = max_lanes_.data() + first * lanes_,
+                                           .ahead = ahead};
     const float mean_square = kernels_.panels({.panels = keys_.data(),
                                                .panel_stride = size_ * width,
                                                .num_panels = panels_,
@@ -134,7 +135,10 @@ class Problem {
     return same_bits(scores(row), expected.data() + row * panels_ * width, static_cast<std::size_t>(lens_[row]));
   }
 
+  std::size_t rows_per_step() const { return kernels_.has_registers_for_pairs ? 8 : 4; }
+
   const std::size_t num_keys, width;
+  kernels::PrefetchRows* ahead = nullptr;
 
  private:
   kernels::TilePairsKernels kernels_;
@@ -282,6 +286,22 @@ TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of th
         CHECK(same_bits(problem.scores(row) + begin, &mixed[row * keys + begin], seen - begin));
       }
     }
+  });
+}
+
+TEST_CASE("tile pairs: rows are prefetched at every step of rows and vectors, and change no bit") {
+  constexpr std::size_t kRows = 17;
+  for_each_target([](const Target& target) {
+    Problem problem(target, kRows, 2 * kernels::pack_kernels(target.id()).panel_width, 64);
+    problem.score(0, kRows);
+    const std::vector<float> expected = problem.all_scores();
+    const float row = 0;
+    kernels::PrefetchRows ahead{.next = &row, .stride = -7, .num_rows = 1000, .size = 33};
+    problem.ahead = &ahead;
+    problem.score(0, kRows);
+    CHECK(problem.all_scores() == expected);
+    const std::size_t steps = (kRows + problem.rows_per_step() - 1) / problem.rows_per_step();
+    CHECK(ahead.num_rows == 1000 - 2 * steps * problem.num_keys / (2 * problem.lanes()));  // two vectors a step
   });
 }
 

@@ -111,7 +111,8 @@ class Problem {
                                              .num_columns = num_columns,
                                              .inner = keys,
                                              .accumulate = k > 0,
-                                             .inner_lens = lens.data()};
+                                             .inner_lens = lens.data(),
+                                             .ahead = ahead};
       if (!by_pairs || mean_square == 0) {
         plain_.multiply(product);
         continue;
@@ -159,7 +160,10 @@ class Problem {
     return same_bits(sums(row), expected.data() + row * panels * width, num_columns);
   }
 
+  std::size_t rows_per_step() const { return kernels_.has_registers_for_pairs ? 8 : 4; }
+
   const std::size_t num_rows, num_keys, num_columns, width, panels, row_stride;
+  kernels::PrefetchRows* ahead = nullptr;
 
  private:
   kernels::ValuePairsKernels kernels_;
@@ -358,6 +362,24 @@ TEST_CASE("value pairs: rows that see no key of the first block are 0 among othe
       CHECK(is_zero == (problem.len(row) == 0));
       CHECK(problem.is_fit(row) == !is_zero);
     }
+  });
+}
+
+TEST_CASE("value pairs: rows are prefetched at every step of rows, vectors and blocks, and change no bit") {
+  constexpr std::size_t kRows = 17;
+  for_each_target([](const Target& target) {
+    const std::size_t lanes = kernels::softmax_tile_kernels(target.id()).sums_stride / 2;
+    Problem problem(target, kRows, 2 * kernels::kInnerBlock, 2 * kernels::pack_kernels(target.id()).panel_width);
+    problem.pool(0, kRows);
+    const std::vector<float> expected = problem.all_sums();
+    for (std::size_t row = 0; row < kRows; ++row) REQUIRE(problem.is_fit(row));
+    const float row = 0;
+    kernels::PrefetchRows ahead{.next = &row, .stride = -7, .num_rows = 1000, .size = 33};
+    problem.ahead = &ahead;
+    problem.pool(0, kRows);
+    CHECK(problem.all_sums() == expected);
+    const std::size_t steps = (kRows + problem.rows_per_step() - 1) / problem.rows_per_step();
+    CHECK(ahead.num_rows == 1000 - 2 * 2 * steps * problem.num_columns / (2 * lanes));  // two blocks
   });
 }
 
