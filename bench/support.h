@@ -75,11 +75,17 @@ using AlignedVector = std::vector<float, LineAllocator<float>>;
 struct AlignedTensor {
   std::vector<std::int64_t> sizes;
   AlignedVector data;
+  std::size_t off = 0;  // elements from the line's border to the first
 
   TensorView<const float> view() const {
-    return TensorView<const float>(data.data(), std::span<const std::int64_t>(sizes));
+    return TensorView<const float>(data.data() + off, std::span<const std::int64_t>(sizes));
   }
-  TensorView<float> view() { return TensorView<float>(data.data(), std::span<const std::int64_t>(sizes)); }
+  TensorView<float> view() { return TensorView<float>(data.data() + off, std::span<const std::int64_t>(sizes)); }
+
+  void move_off_line(std::size_t elements) {
+    data.insert(data.begin(), elements, 0.0f);
+    off += elements;
+  }
 };
 
 inline AlignedTensor random_tensor(std::vector<std::int64_t> sizes, std::uint64_t seed, float deviation = 1.0f) {

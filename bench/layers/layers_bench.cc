@@ -34,6 +34,13 @@ void register_dot() {
     }
     register_layer(name + "_weights", {.attention_weights = true, .causal = c.problem.causal}, problem, count);
   }
+  // As large blocks come from malloc: rows that begin within lines.
+  const SharedProblem off_lines = shared_problem([] {
+    Problem problem = dot_problem({8, 12, 12, 512, 512, 64, Causal::kNone, kLensB8N512});
+    for (AlignedTensor* tensor : {&problem.queries, &problem.keys, &problem.values}) tensor->move_off_line(4);
+    return problem;
+  });
+  register_layer("dot/b8_h12_m512_n512_d64_lens_off4", {}, off_lines, count_dot);
   // What a run costs beyond its arithmetic: 8 queries and keys of size 8.
   register_layer("overhead/1x1x8x8", {}, shared_problem([] { return dot_problem({1, 1, 1, 8, 8, 8}); }), count_dot);
 }

@@ -42,9 +42,11 @@ inline void run_layer(benchmark::State& state, const Problem& problem, const Pla
   const Shape& shape = plan.shape();
   const std::int64_t heads = plan.weight_heads();
   const std::int64_t keys = shape.num_keys, queries = shape.num_queries, columns = plan.output_size() * problem.split;
-  AlignedVector output(static_cast<std::size_t>(shape.batch * queries * columns));
+  const std::size_t off = problem.queries.off;
+  AlignedVector output(off + static_cast<std::size_t>(shape.batch * queries * columns));
   AlignedVector pairs;
-  Outputs out{.output = TensorView<float>(output.data(), {shape.batch, queries, columns}), .attention_weights = {}};
+  Outputs out{.output = TensorView<float>(output.data() + off, {shape.batch, queries, columns}),
+              .attention_weights = {}};
   if (problem.split > 1) out.output = split_heads(out.output, problem.split);
   if (options.attention_weights) {
     pairs.resize(static_cast<std::size_t>(shape.batch * (heads > 0 ? heads : 1) * queries * keys));

@@ -21,6 +21,7 @@ struct PrefetchRows {
   std::size_t num_rows = 0;     // from `next` on
   std::size_t size = 0;         // elements of a row
   std::size_t done = 0;         // elements of the first row whose lines are prefetched already
+  bool into_l1 = false;         // what fetch_fours does; else into L2
 
   // Of rows that each begin with a line.
   std::size_t num_lines() const { return num_rows * ((size + kLine - 1) / kLine) - done / kLine; }
@@ -32,27 +33,34 @@ struct PrefetchRows {
     }
   }
 
-  // The same for steps so short that these loops cost: twice four lines of a row, or what it has left. Where rows end
-  // the loops end, which branches seem to mispredict, and here none depends on it. Products by pairs of terms, EPYC
-  // (Zen 5), AVX3, against three rows a step by `fetch`: dot/b8_h12_m512_n512_d64_lens 19.5 -> 18.5 ms,
-  // b1_h12_m512_n512_d64 4.20 -> 4.03. Plain tiles take as long either way; inner loops that fetch a line a turn
-  // (PrefetchLines) would lose, dot/b4_h8_m16_n1024_d64 1.09 -> 1.30.
+  // For steps so short that these loops cost: twice four lines of a row, or what it has left, and the line that these
+  // end in, if rows do not begin with one. Where rows end the loops end, which branches seem to mispredict, and here
+  // none depends on it. Products by pairs of terms, EPYC (Zen 5), AVX3, against three rows a step by `fetch`:
+  // dot/b8_h12_m512_n512_d64_lens 19.5 -> 18.5 ms, b1_h12_m512_n512_d64 4.20 -> 4.03. Plain tiles take as long either
+  // way; inner loops that fetch a line a turn (PrefetchLines) would lose, dot/b4_h8_m16_n1024_d64 1.09 -> 1.30.
   [[gnu::always_inline]] void fetch_fours() {
     if (num_rows == 0) return;
     PrefetchRows rows = *this;  // in registers
-    rows.fetch_four();
-    rows.fetch_four();
+    if (into_l1) {
+      rows.fetch_four<3>();
+      rows.fetch_four<3>();
+    } else {
+      rows.fetch_four<2>();
+      rows.fetch_four<2>();
+    }
     *this = rows;
   }
 
  private:
+  template <int kLocality>
   [[gnu::always_inline]] void fetch_four() {
     const float* line = next + done;
     const std::size_t last = size - 1 - done;
-    __builtin_prefetch(line, 0, 2);
-    __builtin_prefetch(line + std::min(kLine, last), 0, 2);
-    __builtin_prefetch(line + std::min(2 * kLine, last), 0, 2);
-    __builtin_prefetch(line + std::min(3 * kLine, last), 0, 2);
+    __builtin_prefetch(line, 0, kLocality);
+    __builtin_prefetch(line + std::min(kLine, last), 0, kLocality);
+    __builtin_prefetch(line + std::min(2 * kLine, last), 0, kLocality);
+    __builtin_prefetch(line + std::min(3 * kLine, last), 0, kLocality);
+    __builtin_prefetch(line + std::min(4 * kLine - 1, last), 0, kLocality);
     const std::size_t ends = last < 4 * kLine ? 1 : 0;
     next += stride & -static_cast<std::ptrdiff_t>(ends);
     done = (done + 4 * kLine) & (ends - 1);

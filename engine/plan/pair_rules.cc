@@ -1,6 +1,7 @@
 #include "engine/plan/pair_rules.h"
 
 #include "engine/base/checked.h"
+#include "engine/plan/prefetch_rules.h"
 
 namespace attend::detail {
 namespace {
@@ -110,6 +111,7 @@ void choose_pairs(PlanImpl& plan) {
   // Chunks of keys: few queries.
   plan.pairs_scores = !plan.has_chunks() && !plan.reads_rows() && tiles_score_by_pairs(plan, this_cpu());
   plan.pairs_values = tiles_pool_by_pairs(plan, this_cpu());
+  plan.next_rows_into_l1 = next_rows_go_into_l1(this_cpu());
   const bool is_asked = plan.options.pairs == Pairs::kAlways;
   std::string why =
       is_asked ? "asked for" : "this CPU adds beside multiplying, so that three terms take the time of two";

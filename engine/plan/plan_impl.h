@@ -147,6 +147,7 @@ struct PlanImpl {
   std::size_t head_ranges = 1;
   LanesPrefetch lanes_prefetch;    // dot/lanes
   DecodePrefetch decode_prefetch;  // dot/decode
+  bool next_rows_into_l1 = false;  // tiles by pairs: run/next_rows.h
   std::size_t chunk_keys = 0;  // few queries: keys of a work item, whose results are merged in order; 0: all of them
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that
   // projected keys stay in its cache. 0: keys are projected beforehand, for all who pool them.

@@ -34,6 +34,9 @@ struct DecodePrefetch {
 };
 DecodePrefetch decode_prefetch(const Cpu& cpu, const kernels::FewRowsKernels& kernels);
 
+// Whether products of tiles by pairs of terms prefetch the rows that come next into L1, or only into L2.
+bool next_rows_go_into_l1(const Cpu& cpu);
+
 // masked_softmax over so many bytes of scores and output.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens);

@@ -38,6 +38,10 @@ class NextRows {
   std::span<kernels::PrefetchRows> all() { return rows_; }
 
  private:
+  // rows_from, prefetched as the plan says.
+  kernels::PrefetchRows from(const Rows<const float>& rows, std::int64_t b, std::int64_t h, std::int64_t first,
+                             std::int64_t last, std::int64_t size) const;
+
   const PoolJob& job_;
   const PlanImpl& plan_;
   // The output, and the queries of the next group; what the next item begins with.

@@ -28,7 +28,7 @@ TEST_CASE("rows ahead: twice four lines of a row or what it has left, until none
   float memory[64];
   for (const std::size_t size : {1u, 16u, 63u, 64u, 65u, 128u, 129u}) {
     const std::size_t fours = (size + 63) / 64;  // of a row
-    PrefetchRows rows{.next = memory, .stride = 20, .num_rows = 5, .size = size};
+    PrefetchRows rows{.next = memory, .stride = 20, .num_rows = 5, .size = size, .into_l1 = size % 2 == 0};
     for (std::size_t calls = 1; calls <= 3 * fours; ++calls) {
       rows.fetch_fours();
       const std::size_t fetched = std::min(5 * fours, 2 * calls);

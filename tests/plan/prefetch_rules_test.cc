@@ -22,6 +22,7 @@ using detail::decode_prefetch;
 using detail::DecodePrefetch;
 using detail::lanes_prefetch;
 using detail::LanesPrefetch;
+using detail::next_rows_go_into_l1;
 using detail::softmax_prefetch;
 using kernels::PrefetchInto;
 using kernels::SoftmaxPrefetch;
@@ -65,6 +66,12 @@ TEST_CASE("prefetch: a decoder's rows from near and from far") {
     CHECK(prefetch.near == c.near);
     CHECK(prefetch.far == c.far);
   }
+}
+
+TEST_CASE("prefetch: rows that tiles by pairs want next go into L1 on Zen 5 alone") {
+  CHECK(next_rows_go_into_l1(kZen5));
+  CHECK_FALSE(next_rows_go_into_l1(kZen4));
+  CHECK_FALSE(next_rows_go_into_l1(kUnknown));
 }
 
 TEST_CASE("prefetch: far is three quarters of L3, 24 MiB at the least") {

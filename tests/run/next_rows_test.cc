@@ -55,4 +55,20 @@ TEST_CASE("next rows: then the next item's first queries, its keys and values as
   CHECK(next_rows.next() == nullptr);
 }
 
+TEST_CASE("next rows: into L1 or L2 as the plan says") {
+  for (const bool into_l1 : {false, true}) {
+    Problem problem;
+    problem.plan.next_rows_into_l1 = into_l1;
+    NextRows next_rows(problem.job);
+    next_rows.set_current(1, {2, 48, 96}, {3, 0, 48});
+    next_rows.set_next_item(3, 64);
+    std::size_t count = 0;
+    for (const kernels::PrefetchRows& rows : next_rows.all()) {
+      CHECK(rows.into_l1 == into_l1);
+      count += rows.num_rows > 0 ? 1 : 0;
+    }
+    CHECK(count == 5);
+  }
+}
+
 }  // namespace attend::tests
