@@ -26,18 +26,20 @@ struct PrefetchRows {
   // Of rows that each begin with a line.
   std::size_t num_lines() const { return num_rows * ((size + kLine - 1) / kLine) - done / kLine; }
 
-  // Prefetches `count` rows. Into L2: the kernel at work fills L1.
+  // Prefetches `count` rows, and the line that each ends in, if they do not begin with one. Into L2: the kernel at work
+  // fills L1.
   void fetch(std::size_t count) {
     for (; count > 0 && num_rows > 0; --count, --num_rows, next += stride, done = 0) {
       for (std::size_t k = done; k < size; k += kLine) __builtin_prefetch(next + k, 0, 2);
+      __builtin_prefetch(next + (size - 1), 0, 2);
     }
   }
 
   // For steps so short that these loops cost: twice four lines of a row, or what it has left, and the line that these
-  // end in, if rows do not begin with one. Where rows end the loops end, which branches seem to mispredict, and here
-  // none depends on it. Products by pairs of terms, EPYC (Zen 5), AVX3, against three rows a step by `fetch`:
-  // dot/b8_h12_m512_n512_d64_lens 19.5 -> 18.5 ms, b1_h12_m512_n512_d64 4.20 -> 4.03. Plain tiles take as long either
-  // way; inner loops that fetch a line a turn (PrefetchLines) would lose, dot/b4_h8_m16_n1024_d64 1.09 -> 1.30.
+  // end in. Where rows end the loops end, which branches seem to mispredict, and here none depends on it. Products by
+  // pairs of terms, EPYC (Zen 5), AVX3, against three rows a step by `fetch`: dot/b8_h12_m512_n512_d64_lens 19.5 ->
+  // 18.5 ms, b1_h12_m512_n512_d64 4.20 -> 4.03. Plain tiles take as long either way; inner loops that fetch a line a
+  // turn (PrefetchLines) would lose, dot/b4_h8_m16_n1024_d64 1.09 -> 1.30.
   [[gnu::always_inline]] void fetch_fours() {
     if (num_rows == 0) return;
     PrefetchRows rows = *this;  // in registers
