@@ -56,8 +56,8 @@ inline std::vector<std::int32_t> random_lens(std::int64_t count, std::int64_t nu
   return lens;
 }
 
-// Memory from the border of a cache line on, as services and other libraries hold theirs: a row of 256 bytes that
-// begins within a line touches five, which costs up to a tenth of the time (dot/b64_h8_m32_n32_d64).
+// Memory from the border of a cache line on, as other libraries hold theirs: a row of 256 bytes that begins within a
+// line touches five, which cost up to a tenth of the time (dot/b64_h8_m32_n32_d64). dot/*_off4 measures such rows.
 template <class T>
 struct LineAllocator {
   using value_type = T;

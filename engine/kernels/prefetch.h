@@ -36,7 +36,7 @@ struct PrefetchRows {
   }
 
   // For steps so short that these loops cost: twice four lines of a row, or what it has left, and the line that these
-  // end in. Where rows end the loops end, which branches seem to mispredict, and here none depends on it. Products by
+  // end in. The loops end where rows do, which seems to be mispredicted; here no branch depends on that. Products by
   // pairs of terms, EPYC (Zen 5), AVX3, against three rows a step by `fetch`: dot/b8_h12_m512_n512_d64_lens 19.5 ->
   // 18.5 ms, b1_h12_m512_n512_d64 4.20 -> 4.03. Plain tiles take as long either way; inner loops that fetch a line a
   // turn (PrefetchLines) would lose, dot/b4_h8_m16_n1024_d64 1.09 -> 1.30.
