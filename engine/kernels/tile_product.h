@@ -31,7 +31,7 @@ struct TileProductArgs {
   // Row r at max_lanes + r * lanes, aligned: the largest of the row's columns n with n % lanes the lane, over all
   // columns that were computed, those that pad the last vector included. NaN may be dropped or win.
   float* max_lanes = nullptr;
-  PrefetchRows* ahead = nullptr;  // rows to prefetch meanwhile, kPrefetchRowsPerStep per step of rows
+  PrefetchRows* ahead = nullptr;  // rows to prefetch meanwhile, kPrefetchRowsPerStep per step of rows; by pairs, fours
 };
 
 inline constexpr std::size_t kRowsPerStep = 6;

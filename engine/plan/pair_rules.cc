@@ -50,8 +50,9 @@ constexpr Threshold kPooling{.rows = 48, .size = 64, .terms = 6144},
 // Where somebody else's thread shares the core, pairs lose: a step of theirs needs six of the eight instructions that
 // the core can start in a cycle. attend plan --layer dot --shape 1,512,512,64 --num-heads 12 --tune, by the rules and
 // without pairs, least and median, in the same minute: a core left alone 3.80 and 4.37 ms, 3.97 and 4.59; a shared one
-// 5.61 and 5.39, 5.79 and 5.69. --shape 8,512,512,64: 32.0 and 34.9; 45.8 and 42.4. Which of the two it will be no fact
-// tells, so that the rule takes a service to have its cores to itself, and tune measures.
+// 5.61 and 5.39, 5.79 and 5.69. --shape 8,512,512,64: 32.0 and 34.9; 45.8 and 42.4, another time 46.7 and 42.0,
+// 49.4 and 42.7. Which of the two it will be no fact tells, so that the rule takes a service to have its cores to
+// itself, and tune measures.
 constexpr Threshold kScoresOnZen5{.rows = 96, .size = 48, .terms = 12288};
 // And then that of pooling by pairs as well:
 //
