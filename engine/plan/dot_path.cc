@@ -41,7 +41,7 @@ constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
 constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat
-// wide lanes; more of narrow heads, whose tiles gain less. Lanes' time by theirs, EPYC (Zen 4), 4 heads:
+// wide lanes; more of narrow heads and on Zen 5, where tiles gain less. Lanes' time by theirs, EPYC (Zen 4), 4 heads:
 //
 //     size 32:   64 queries of 256 keys 0.95, of 512 0.98, 1024 0.96    96 of 512 0.99, 128 of 256 1.02, of 512 1.07
 //     size 48:   56 queries of 128 keys 0.97, of 256 1.04, 64 of 256 1.00, 96 of 256 1.02, 128 of 256 1.06
@@ -54,15 +54,15 @@ constexpr double kFull = 0.74, kPadding = 1.2;
 // to 1.05; 96 of 1024 keys 1.11; 128 of size 32 1.07, of size 64 1.06 to 1.17, of size 128 1.13 to 1.18.
 //
 // On Zen 5 pairs gain a sixth instead of a third (tile_pairs/*), and lanes beat such tiles as far as they beat plain
-// ones. The same there, before tiles by pairs became 5 % faster; since then, 8 heads of size 64, 96 of 512 0.99, 128 of
-// 512 1.04, of 2048 1.09, of size 128, 96 of 512 0.99, 128 of 512 1.04, of 2048 1.06:
+// ones, up to 127 rows. The same there, 8 heads, medians of three runs in a quiet hour:
 //
-//     size 32:   64 queries of 64 keys 0.78, of 1024 0.91    128 of 64 0.82, of 1024 0.96    256 of 512 1.02
-//     size 64:   64 of 64 0.85, of 1024 0.92    128 of 64 0.91, of 256 1.00, of 1024 0.99    256 of 256 1.06
-//     size 96:   64 of 64 0.72, of 1024 0.78    128 of 64 0.69, of 256 0.87, of 1024 0.88    256 of 256 0.91
-//     size 128:  64 of 64 0.78, of 1024 0.87    128 of 64 0.83, of 256 1.03, of 1024 1.00    256 of 256 1.11
-constexpr double kRowsForPairs = 49, kFarRowsForPairs = 96, kTermsForPairs = 8192, kNarrowTermsForPairs = 16384,
-                 kNarrowSize = 48;
+//     size 32:   128 of 512 0.98, of 1024 0.97      size 48:   128 of 512 1.03
+//     size 64:   64 of 256 0.90, of 1024 0.88       96 of 256 0.95, of 512 0.97, of 2048 0.98    112 of 512 1.00
+//                128 of 128 0.92, of 256 1.02, of 512 1.05, of 1024 1.03, of 2048 1.08; 4 x 128 of 512 1.11
+//     size 96:   64 of 512 0.87    96 of 512 0.94   128 of 128 0.91, of 256 1.03, of 512 1.04
+//     size 128:  64 of 512 0.90    96 of 512 0.95   128 of 128 1.03, of 256 1.07, of 512 1.06, of 1024 1.07
+constexpr double kRowsForPairs = 49, kFarRowsForPairs = 96, kRowsForPairsOnZen5 = 128, kTermsForPairs = 8192,
+                 kMoreTermsForPairs = 16384, kNarrowSize = 48;
 // Rows from which on tiles by bfloat16 parts (part_rules.cc), where they are faster than plain ones, beat wide lanes,
 // and terms of a row's scores up to which fewer rows do. Lanes' time by theirs, Intel Xeon with AMX, 4 heads:
 //
@@ -190,9 +190,9 @@ bool lanes_pay(const PlanImpl& plan) {
   if (rows * lanes_overwork(plan) > most) return false;
   const double bytes = key_value_bytes(plan);
   const double terms = keys * to_double(plan.score_size);
-  const bool gains_by_pairs =
-      !pairs_gain_less && rows >= kRowsForPairs &&
-      terms >= (to_double(plan.score_size) < kNarrowSize ? kNarrowTermsForPairs : kTermsForPairs);
+  const bool needs_more = pairs_gain_less || to_double(plan.score_size) < kNarrowSize;
+  const bool gains_by_pairs = rows >= (pairs_gain_less ? kRowsForPairsOnZen5 : kRowsForPairs) &&
+                              terms >= (needs_more ? kMoreTermsForPairs : kTermsForPairs);
   if (gains_by_pairs && !plan.options.attention_weights && (bytes <= kWideFarBytes || rows >= kFarRowsForPairs) &&
       tiles_score_by_pairs(plan, this_cpu())) {
     return false;

@@ -64,6 +64,13 @@ constexpr Threshold kScoresOnZen5{.rows = 96, .size = 48, .terms = 12288};
 //     size 96:   256 of 256 1.05    512 of 512 1.06
 //     size 128:  128 of 512 1.00    192 of 512 1.04    256 of 128 1.07    512 of 64 1.02, of 128 1.06, of 512 1.05
 constexpr Threshold kPoolingOnZen5{.rows = 160, .size = 64, .terms = 8192};
+// Since next rows are prefetched by fours (kernels/prefetch.h), fewer rows gain as well. Time of dot/fused by that rule
+// by its time with this one besides, 8 heads; medians of five runs in turns of attend plan --layer dot --shape
+// 1,128,512,64 --num-heads 8 --tune, of two builds, in quiet minutes:
+//
+//     size 64:   128 of 256 1.03, of 512 1.03, of 1024 1.03    144 of 256 1.01, of 512 1.04
+//     size 96:   128 of 256 1.02    size 128:  128 of 128 1.02, of 512 1.02
+constexpr Threshold kFewerRowsOnZen5{.rows = 128, .size = 64, .terms = 16384};
 
 // Additive scores take most of the time, and those of many hidden units leave few keys most of the weight, of numbers
 // without training at least: rows that are not fit. Value columns per hidden unit, EPYC (Zen 4), 256 queries of 512 or
@@ -96,7 +103,7 @@ bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   if (plan.layer->score == Score::kAdditive) {
     return rows >= kAdditiveRows && size >= kValuesPerHidden * to_double(plan.score_size);
   }
-  if (cpu.is_zen5()) return kPoolingOnZen5.holds(rows, size, keys);
+  if (cpu.is_zen5()) return kPoolingOnZen5.holds(rows, size, keys) || kFewerRowsOnZen5.holds(rows, size, keys);
   return (size >= kPooling.size ? kPooling : kNarrowPooling).holds(rows, size, keys);
 }
 

@@ -218,8 +218,12 @@ TEST_CASE("plan: tiles that score by pairs of terms take over from wide lanes ea
     CHECK(path(64, 3073, 64, Pairs::kAlways) == "dot/lanes");
     CHECK(path(95, 8192, 64, Pairs::kAlways) == "dot/lanes");
     CHECK(path(96, 8192, 64, Pairs::kAlways) == "dot/fused");
-    const bool has_such_units = this_cpu().adds_beside_products() && !this_cpu().is_zen5();
-    CHECK(path(64, 256, 64, Pairs::kWhereFaster) == (has_such_units ? "dot/fused" : "dot/lanes"));
+    const bool has_such_units = this_cpu().adds_beside_products();
+    const bool needs_few_rows = has_such_units && !this_cpu().is_zen5();
+    CHECK(path(64, 256, 64, Pairs::kWhereFaster) == (needs_few_rows ? "dot/fused" : "dot/lanes"));
+    CHECK(path(127, 256, 64, Pairs::kWhereFaster) == (needs_few_rows ? "dot/fused" : "dot/lanes"));
+    CHECK(path(128, 255, 64, Pairs::kWhereFaster) == (needs_few_rows ? "dot/fused" : "dot/lanes"));
+    CHECK(path(128, 256, 64, Pairs::kWhereFaster) == (has_such_units ? "dot/fused" : "dot/lanes"));
   });
 }
 

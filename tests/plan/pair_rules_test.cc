@@ -83,7 +83,9 @@ TEST_CASE("pair rules: on Zen 5 from more rows, larger heads and more terms on")
     CHECK(!by_pairs(target, {.queries = 96, .keys = 191}, kZen5));
     CHECK(!by_pairs(target, {.queries = 512, .keys = 4096, .size = 47}, kZen5));
     CHECK(pools(target, {.queries = 160, .keys = 128}, kZen5) == here);
-    CHECK(!pools(target, {.queries = 159, .keys = 1024}, kZen5));
+    CHECK(!pools(target, {.queries = 159, .keys = 255}, kZen5));
+    CHECK(pools(target, {.queries = 128, .keys = 256}, kZen5) == here);
+    CHECK(!pools(target, {.queries = 127, .keys = 1024}, kZen5));
     CHECK(!pools(target, {.queries = 512, .keys = 127}, kZen5));
     CHECK(pools(target, {.queries = 160, .keys = 64, .values = 128}, kZen5) == here);
     CHECK(!pools(target, {.queries = 512, .keys = 4096, .values = 63}, kZen5));
