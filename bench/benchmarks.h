@@ -27,6 +27,7 @@ void register_length_benchmarks();
 void register_threads_benchmarks();
 // contest/: the same problems by other means.
 void register_dnnl_materialised_benchmarks();
+void register_dnnl_graph_benchmarks();
 void register_naive_benchmarks();
 void register_additive_eager_benchmarks();
 // plan/: the planner's choices beside the paths it did not take.

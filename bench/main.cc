@@ -43,6 +43,7 @@ void register_all() {
   register_threads_benchmarks();
 #ifdef ATTEND_WITH_ONEDNN
   register_dnnl_materialised_benchmarks();
+  register_dnnl_graph_benchmarks();
   register_additive_eager_benchmarks();
 #endif
   register_naive_benchmarks();

@@ -139,7 +139,7 @@ if [[ $quick == yes ]]; then
   dot+='|^multi_head/b8_s128_e768_h12/'
   dot+="|$lengths(16|64|256|1024|4096)/|${lengths}16384/(AVX|SVE|NEON)"
   layers='(additive/b1_m128_n512_u256|length/additive_n(16|64|256|1024|4096|16384))'
-  contest='(linear/r(16|256)_i768_o768|dot_materialised/b1_h12_m512_n512_d64|additive_eager/b1_m128_n512_u256)'
+  contest='(linear/r(16|256)_i768_o768|dot_(materialised|graph)/b1_h12_m512_n512_d64|additive_eager/b1_m128_n512_u256)'
   map='^planner_map/.*_m(1|4|16|64|256)_n(16|256|4096)_'
 else
   kernels='^(machine|pack_keys|pack_values|pack_queries|pack_lanes|tile_product|tile_pairs|value_pairs|tile_parts|dot_tile|softmax_tile_step|query_lanes|few_rows'
@@ -148,7 +148,7 @@ else
   dot='^(masked_softmax|dot_naive|overhead)/|^multi_head/[a-z0-9_]*/[^/]*$|^dot/[^/]*(n512|n32|n1024|n4096)_[^/]*/[^/]*$'
   dot+="|^dot/[^/]*n2048_[^/]*/(AVX|SS|SVE|NEON)[^/]*\$|$lengths"
   layers='((additive|additive_rational)/[a-z0-9_]*|length/additive_n[0-9]*)'
-  contest='(linear|dot_materialised|additive_eager)/.*'
+  contest='(linear|dot_materialised|dot_graph|additive_eager)/.*'
   map='^planner_map/'
 fi
 

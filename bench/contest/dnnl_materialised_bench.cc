@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,39 +13,13 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/benchmarks.h"
+#include "bench/contest/heads_first.h"
 #include "bench/contest/onednn.h"
 #include "bench/problem.h"
 #include "bench/support.h"
 
 namespace attend::bench {
 namespace {
-
-// (B, M, H * D) to (B, H, M, D).
-AlignedVector heads_first(const AlignedTensor& rows, std::int64_t heads, std::int64_t size) {
-  const TensorView<const float> split = split_heads(rows.view(), heads);
-  AlignedVector copy;
-  for (std::int64_t b = 0; b < split.size(0); ++b) {
-    for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t m = 0; m < split.size(2); ++m)
-        copy.insert(copy.end(), split.at(b, h, m), split.at(b, h, m) + size);
-    }
-  }
-  return copy;
-}
-
-// What is added to the scores: 0 where row i of the problem sees key j, else -inf. Lengths: a row per batch entry,
-// (B, 1, N), which all queries share; causal: (1, M, N), which all heads share; else nothing.
-AlignedVector score_mask(const Problem& problem) {
-  const std::int64_t m = problem.shape.num_queries, n = problem.shape.num_keys;
-  AlignedVector mask;
-  const auto add_row = [&](std::int64_t len) {
-    mask.insert(mask.end(), static_cast<std::size_t>(len), 0.0f);
-    mask.insert(mask.end(), static_cast<std::size_t>(n - len), -std::numeric_limits<float>::infinity());
-  };
-  for (const std::int32_t len : problem.valid_lens.data) add_row(len);
-  for (std::int64_t i = 0; problem.causal != Causal::kNone && i < m; ++i) add_row(n - m + i + 1);
-  return mask;
-}
 
 // Query heads that share a key-value head are folded: their rows are one matrix. Not where there is a causal mask, of
 // which the matrix would need a copy per head.

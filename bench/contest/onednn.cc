@@ -1,10 +1,17 @@
 #include "bench/contest/onednn.h"
 
 #include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <dnnl.hpp>
+#ifdef ONEDNN_BUILD_GRAPH
+#include <oneapi/dnnl/dnnl_graph.hpp>
+#endif
 
 #include "bench/facts.h"
 #include "engine/matmul/dnnl_compat.h"
@@ -115,6 +122,93 @@ Primitive tanh(const Operand& x) {
 #endif
   return in_place(descriptor, eltwise_forward(descriptor), x);
 }
+
+#ifdef ONEDNN_BUILD_GRAPH
+namespace {
+
+using Tensor = dnnl::graph::logical_tensor;
+using Op = dnnl::graph::op;
+
+// A graph under construction: operations in their order, and where the caller's operands are.
+class Graph {
+ public:
+  // An operand of the caller's.
+  Tensor operand(const Operand& x) {
+    const Tensor tensor = intermediate(x.sizes);
+    memory_of_.emplace(tensor.get_id(), const_cast<float*>(x.data));
+    return tensor;
+  }
+  Tensor intermediate(const std::vector<std::int64_t>& sizes) {
+    return Tensor(next_++, Tensor::data_type::f32, sizes, Tensor::layout_type::strided);
+  }
+  void multiply(const Tensor& a, const Tensor& b, const Tensor& out, bool transpose_b) {
+    Op op(next_++, Op::kind::MatMul, {a, b}, {out}, "product");
+    op.set_attr<bool>(Op::attr::transpose_b, transpose_b);
+    graph_.add_op(op);
+  }
+  void softmax(const Tensor& x, const Tensor& out) {
+    Op op(next_++, Op::kind::SoftMax, {x}, {out}, "softmax");
+    op.set_attr<std::int64_t>(Op::attr::axis, -1);
+    graph_.add_op(op);
+  }
+  void elementwise(Op::kind kind, const Tensor& a, const Tensor& b, const Tensor& out) {
+    graph_.add_op(Op(next_++, kind, {a, b}, {out}, "elementwise"));
+  }
+  // All of it, if it is one partition.
+  std::function<void()> compile(const Tensor& out) {
+    graph_.finalize();
+    const std::vector<dnnl::graph::partition> partitions = graph_.get_partitions();
+    if (partitions.size() != 1 || !partitions[0].is_supported()) {
+      throw std::runtime_error("oneDNN's Graph takes this for " + std::to_string(partitions.size()) + " partitions");
+    }
+    const std::vector<Tensor> inputs = partitions[0].get_input_ports();
+    const auto compiled = partitions[0].compile(inputs, {out}, cpu());
+    std::vector<dnnl::graph::tensor> in;
+    for (const Tensor& input : inputs) in.emplace_back(input, cpu(), memory_of_.at(input.get_id()));
+    const dnnl::graph::tensor result(out, cpu(), memory_of_.at(out.get_id()));
+    return [compiled, in, result, stream = dnnl::stream(cpu())]() mutable {
+      compiled.execute(stream, in, {result});
+      stream.wait();
+    };
+  }
+
+ private:
+  dnnl::graph::graph graph_{dnnl::engine::kind::cpu};
+  std::unordered_map<std::size_t, float*> memory_of_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+bool has_graph() { return true; }
+
+Primitive attention(const Operand& queries, const Operand& keys, const Operand& values, const Operand* addend,
+                    const Operand& out, float scale) {
+  Graph graph;
+  std::vector<std::int64_t> sizes = queries.sizes;  // of scores
+  sizes.back() = *(keys.sizes.end() - 2);
+  const auto factor = std::make_shared<const float>(scale);
+  const Tensor products = graph.intermediate(sizes), weights = graph.intermediate(sizes);
+  Tensor scores = graph.intermediate(sizes);
+  graph.multiply(graph.operand(queries), graph.operand(keys), products, true);
+  graph.elementwise(Op::kind::Multiply, products, graph.operand({factor.get(), {1}}), scores);
+  if (addend != nullptr) {
+    const Tensor masked = graph.intermediate(sizes);
+    graph.elementwise(Op::kind::Add, scores, graph.operand(*addend), masked);
+    scores = masked;
+  }
+  graph.softmax(scores, weights);
+  const Tensor result = graph.operand(out);
+  graph.multiply(weights, graph.operand(values), result, false);
+  return {"graph", [run = graph.compile(result), factor]() mutable { run(); }};
+}
+#else
+bool has_graph() { return false; }
+
+Primitive attention(const Operand&, const Operand&, const Operand&, const Operand*, const Operand&, float) {
+  throw std::runtime_error("this oneDNN has no Graph");
+}
+#endif
 
 }  // namespace onednn
 

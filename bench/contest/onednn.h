@@ -35,6 +35,14 @@ Primitive softmax(const Operand& x);
 // In place.
 Primitive tanh(const Operand& x);
 
+// out = softmax(scale queries keys^T + addend) values, which oneDNN's Graph takes as one: queries and out (..., M, D),
+// keys (..., N, D), values (..., N, Dv), addend (..., 1 or M, N) or nullptr; sizes in front are equal or 1. Throws
+// std::runtime_error where the Graph would take it apart, or this oneDNN has none.
+Primitive attention(const Operand& queries, const Operand& keys, const Operand& values, const Operand* addend,
+                    const Operand& out, float scale);
+// Whether this oneDNN has a Graph: 3.x, unless built without.
+bool has_graph();
+
 }  // namespace attend::bench::onednn
 
 #endif  // ATTEND_BENCH_CONTEST_ONEDNN_H_

@@ -57,6 +57,7 @@ class MultiHeadProblem(Problem):
     """Rows (B, S, E); weights of queries, keys and values, (3 E, E), and of the output, (E, E), outputs first."""
 
     def __init__(self, case: peer.MultiHeadCase) -> None:
+        self.case = case
         size = case.size
         self.queries, self.w_in, self.w_out = random_tensors((case.batch, case.length, size), (3 * size, size),
                                                              (size, size), scales=(1, size**-0.5, size**-0.5))

@@ -16,6 +16,8 @@ NAME = r"(?<![\w/.<-])[a-z][a-z_]{2,}/[a-z0-9_*]+(?:/[A-Za-z0-9_]+)?(?![\w/*-]|\
 LISTED = rf"\bbench:? +({NAME}(?:(?:,| and| or| beside)+ +{NAME})*)"
 # What a build without oneDNN does not register; files that it does build may name them too.
 NEED_ONEDNN = {"additive_eager/*", "dot_materialised/*"}
+# Nor one with oneDNN 2.x.
+NEED_GRAPH = {"dot_graph/*"}
 # What a CPU without tiles of bfloat16 numbers (AMX) does not register.
 NEED_TILES = {"tile_parts/*"}
 
@@ -65,7 +67,7 @@ class Names(unittest.TestCase):
         cases = {"/".join(name.split("/")[:2]) for name in registered()}
         missing = {family for family in NEED_ONEDNN if not fnmatch.filter(cases, family)}
         self.assertIn(missing, (set(), NEED_ONEDNN))
-        missing |= {family for family in NEED_TILES if not fnmatch.filter(cases, family)}
+        missing |= {family for family in NEED_GRAPH | NEED_TILES if not fnmatch.filter(cases, family)}
         count = 0
         for folder in ("engine", "bench"):
             for path in sorted((ROOT / folder).rglob("*")):
@@ -126,10 +128,11 @@ class Results(unittest.TestCase):
                       {"GB", "read_percent", "max_error"})
 
     def test_contenders_mask_rightly(self) -> None:
-        contenders = "^(dot_materialised/b8_h12_m512_n512_d64_lens|additive_eager/b64_m1_n100_u256_lens)/"
-        if not registered(contenders):
+        contenders = "^(dot_(materialised|graph)/b8_h12_m512_n512_d64_lens|additive_eager/b64_m1_n100_u256_lens)/"
+        names = registered(contenders)
+        if not names:
             self.skipTest("built without oneDNN")
-        self.counters(contenders, 2, {"max_error"})
+        self.counters(contenders, 3 if any(name.startswith("dot_graph/") for name in names) else 2, {"max_error"})
 
     def test_the_planner_is_measured_on_all_its_shapes(self) -> None:
         *cases, summary = self.run_cases("^planner/")["benchmarks"]

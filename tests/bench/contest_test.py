@@ -22,7 +22,7 @@ class Scripts(unittest.TestCase):
     """What a reader without the libraries sees."""
 
     def test_a_missing_library_is_said_and_no_error(self) -> None:
-        self.assertEqual(len(SCRIPTS), 7)
+        self.assertEqual(len(SCRIPTS), 8)
         for script in SCRIPTS:
             with self.subTest(script.name):
                 command = [sys.executable, "-E", "-S", "-B", str(script)]  # -S: without installed packages

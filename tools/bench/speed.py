@@ -14,8 +14,8 @@ from bench.summary import error_text, ordered, time_text
 # Families that have figures of their own, or none.
 _ELSEWHERE = ("machine", "length", "threads", "planner", "planner_map")
 # Contenders stand beside what they contend with.
-_TOGETHER = {"dot_naive": "dot", "dot_materialised": "dot", "overhead": "dot", "additive_rational": "additive",
-             "additive_eager": "additive", "additive_hwy_tanh": "additive_score"}
+_TOGETHER = {"dot_naive": "dot", "dot_materialised": "dot", "dot_graph": "dot", "overhead": "dot",
+             "additive_rational": "additive", "additive_eager": "additive", "additive_hwy_tanh": "additive_score"}
 _BAR, _GAP = 0.19, 0.12  # inches: of a bar, between cases
 _LENGTHS = {"dot": "dot product: N queries, N keys,\none head of 64", "decode": "decoding: one query, N keys,\n"
             "8 heads of 128", "additive": "additive: 64 queries, N keys,\n128 hidden units",
