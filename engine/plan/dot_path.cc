@@ -84,12 +84,14 @@ constexpr double kRowsForParts = 96, kTermsForPartsOfFewer = 32768;
 // Narrow ones win as far as they are asked, 48 rows on SSE4 and 64 on AVX2: 0.73 to 0.98, but for 64 rows of size 32
 // and 512 keys on AVX2, 1.07, and of size 64 and 1024 keys, 1.03.
 //
-// Zen 5, AVX3, 8 heads, where pairs gain tiles less:
+// Zen 5, AVX3, 8 heads, where pairs gain tiles less; of least times, medians of three runs in quiet minutes:
 //
-//     size 64:   32 of 512 0.83, of 1024 1.01    64 of 512 0.96, of 1024 1.08    96 of 256 0.97, of 512 1.00
-//                128 of 128 0.99, of 256 1.02, of 512 1.05
-//     size 128:  32 of 1024 0.88    64 of 256 0.96, of 1024 0.97    96 of 512 0.94    128 of 256 1.00, of 1024 1.08
-constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192, kScoresWithWeightsOnZen5 = 49152;
+//     size 32:   128 of 128 0.92, of 256 1.13       size 48:   128 of 256 1.14
+//     size 64:   32 of 1024 0.99    48 of 1024 1.08    64 of 256 1.00, of 512 1.01, of 768 1.03, of 1024 1.14
+//                80 of 256 1.01, of 512 1.02    96 of 128 0.91, of 192 1.03, of 256 1.08, of 512 1.13
+//                128 of 128 0.95, of 160 1.04, of 192 1.10, of 256 1.17, of 512 1.20    8 x 128 of 128 0.97
+//     size 128:  64 of 256 0.97    96 of 128 0.94, of 256 1.02, of 512 1.04    128 of 128 1.07, of 256 1.15
+constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192, kScoresWithWeightsOnZen5 = 20480;
 // Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB: by arithmetic, and

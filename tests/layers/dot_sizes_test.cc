@@ -244,8 +244,8 @@ TEST_CASE("plan: where weights are wanted, tiles take over from lanes by rows an
       CHECK(path(128, 65) == "dot/materialised");
       CHECK(path(256, 32) == "dot/lanes");
       const char* beyond = this_cpu().is_zen5() ? "dot/lanes" : "dot/materialised";
-      CHECK(path(96, 512, Pairs::kWhereFaster) == beyond);
-      CHECK(path(96, 513, Pairs::kWhereFaster) == "dot/materialised");
+      CHECK(path(80, 256, Pairs::kWhereFaster) == beyond);
+      CHECK(path(80, 257, Pairs::kWhereFaster) == "dot/materialised");
     }
     if (lanes == 8) {
       CHECK(path(64, 512) == "dot/lanes");
