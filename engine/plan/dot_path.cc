@@ -38,6 +38,14 @@ constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
 // Zen 5 and Cascade Lake agree as far as planner_map shows, but for AVX2 on Cascade Lake, where 4 vectors and tiles
 // were equal. EPYC (Zen 3), AVX2, 8 heads: 128 queries of 64 keys of size 32 1.10, of size 64 1.06, of size 128 1.03;
 // 128 of 256 0.96; 96 of 256 1.03, but 4 x 96 of 512, which come from afar, 0.83 to 0.97. So AVX2 has a few keys more.
+//
+// Zen 5, AVX3, 8 heads, where more vectors win against few terms of a row's scores:
+//
+//     192 queries    48 keys: size 32 1.40, 64 1.19, 96 1.19    128: size 32 1.10, 64 1.04, 80 1.08, 96 1.03
+//                    256: size 16 1.10, 32 1.04, 48 1.00, 64 0.95    512: size 16 1.05, 32 1.05, 64 0.94
+//     256 queries    48 keys: size 32 1.30, 64 1.15, 96 1.13    128: size 32 1.04, 48 1.02, 64 1.01, 96 0.98
+//                    256: size 16 0.98, 32 1.03, 48 0.93, 64 0.90
+constexpr double kFewTermsOnZen5 = 6144, kVectorsForMoreTermsOnZen5 = 12;
 constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat
@@ -94,6 +102,7 @@ constexpr double kRowsForParts = 96, kTermsForPartsOfFewer = 32768;
 constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192, kScoresWithWeightsOnZen5 = 20480;
 // Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;
+constexpr double kDecodeRowsOnZen5 = 9;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB: by arithmetic, and
 // below the 4 MB from which on most_decode_rows has another row.
 constexpr double kCachedBytes = 2 * 1024 * 1024;
@@ -127,10 +136,17 @@ bool pads_values(const PlanImpl& plan) {
   return is_wide(plan) && packed >= kPadding * static_cast<double>(columns);
 }
 
-// Share of the lanes that hold a row.
-double full_share(const PlanImpl& plan) {
-  const double vectors = std::ceil(to_double(plan.rows_per_kv_head()) / lanes_of(plan));
-  return to_double(plan.rows_per_kv_head()) / (vectors * lanes_of(plan));
+// Whether the last vector holds rows enough: on Zen 5, where tiles gain less, two. Tiles against lanes there (above 1
+// lanes win), AVX3, 8 heads, attend plan --layer dot --shape 1,18,256,64 --num-heads 8 --tune:
+//
+//     size 64     256 keys:  17 queries 0.88, 18 1.02, 20 1.09, 22 1.10    33 0.95, 34 1.01    65 0.94, 66 1.00
+//                 1024:      17 0.89, 18 1.03, 20 1.11, 22 1.12            33 0.98, 34 1.04    65 0.94, 66 1.01
+//     size 128    256 keys:  17 0.81, 18 1.06, 20 1.14, 22 1.15            33 0.90, 36 1.09
+//     size 256    256 keys:  17 0.77, 18 1.07, 20 1.17                     33 0.92, 34 1.11
+bool fills_lanes(const PlanImpl& plan) {
+  const double rows = to_double(plan.rows_per_kv_head()), lanes = lanes_of(plan);
+  const double vectors = std::ceil(rows / lanes);
+  return this_cpu().is_zen5() ? rows > (vectors - 1) * lanes + 1 : rows >= kFull * vectors * lanes;
 }
 
 // Rows up to which sums across lanes cost less than vectors of rows: the more, the longer the rows of keys are and the
@@ -140,6 +156,13 @@ double full_share(const PlanImpl& plan) {
 // longer keys take to arrive, the more it pays to read them in the order of memory: a row more from 4 MB; from 8 MB up
 // to 8 rows of size 64 on AVX3, 12 of size 128; from 13 MB 8 rows on AVX2 and SSE4 (attend plan --layer dot --shape
 // 1,M,256,D --num-heads 4 --tune for the sizes, with more heads and keys for the bytes).
+//
+// On Zen 5, AVX3, keys and values of up to 6 MB, dot/decode against dot/lanes (below 1 decode wins), 8 heads:
+//
+//     256 keys:   size 64   6 rows 1.00, 7 1.07, 8 1.04, 10 1.33    size 96   6 1.04, 8 1.17, 10 1.44
+//                 size 128  8 rows 0.96, 9 0.86, 10 1.24, 12 1.35   size 192  8 0.97, 9 0.96, 10 1.23, 12 1.29
+//                 size 256  8 rows 0.87, 9 0.70, 10 1.13, 12 1.19
+//     640:        size 80   7 rows 1.16, 10 1.37    size 96   7 1.09, 9 1.22    size 128  8 0.95, 9 0.78, 10 1.22
 double most_decode_rows(const PlanImpl& plan) {
   const double lanes = lanes_of(plan), size = to_double(plan.score_size);
   const bool wide = is_wide(plan);
@@ -147,6 +170,7 @@ double most_decode_rows(const PlanImpl& plan) {
   if (lanes <= 4) most = lanes == 1 ? 3 : std::clamp(size / 18, 3.0, 7.0);
   const double bytes = key_value_bytes(plan);
   if (bytes > (wide ? kWideFarBytes : kNarrowFarBytes)) return wide ? std::max(most + 2, 8.0) : 8;
+  if (wide && this_cpu().is_zen5()) return std::min(most, kDecodeRowsOnZen5);
   return bytes > kCachedBytes ? most + 1.2 : most;
 }
 
@@ -177,6 +201,11 @@ bool has_few_keys(const PlanImpl& plan) {
 // Vectors of lanes up to which they may beat the fused tiles.
 double most_vectors(const PlanImpl& plan) {
   if (has_few_keys(plan)) return kVectorsForFewKeys;
+  if (is_wide(plan) && this_cpu().is_zen5() && lanes_overwork(plan) == 1) {
+    const double terms = to_double(plan.shape.num_keys) * to_double(plan.score_size);
+    if (terms <= kFewTermsOnZen5) return kVectorsForFewKeys;
+    if (terms <= 2 * kFewTermsOnZen5) return kVectorsForMoreTermsOnZen5;
+  }
   return lanes_of(plan) == 4 ? kVectorsOfFour : kVectors;
 }
 
@@ -205,7 +234,7 @@ bool lanes_pay(const PlanImpl& plan) {
   }
   if (lanes == 1) return bytes > kCachedBytes / 2;
   if (!is_wide(plan) || rows <= lanes || has_few_keys(plan) || pads_values(plan) || bytes > kWideFarBytes) return true;
-  return full_share(plan) >= kFull;
+  return fills_lanes(plan);
 }
 
 }  // namespace

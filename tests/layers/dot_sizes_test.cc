@@ -142,7 +142,7 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
     if (!single) CHECK(path(lanes + 1, few_keys, 64) == "dot/lanes");
     CHECK(path(16 * lanes - 1, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
     CHECK(path(16 * lanes, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
-    CHECK(path(16 * lanes, few_keys + 1, 64) == "dot/fused");
+    if (!(wide && this_cpu().is_zen5())) CHECK(path(16 * lanes, few_keys + 1, 64) == "dot/fused");
     CHECK(path(16 * lanes + 1, few_keys, 64) == "dot/fused");
     // Beyond 12 MiB, or 6 of wide vectors, keys and values are read in the order of memory for 8 rows, and by wide
     // vectors that are not full.
@@ -174,6 +174,33 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
       const Shape square{.num_queries = 32, .num_keys = 32, .query_size = 64, .num_heads = 8};
       CHECK(layer.plan(square, {.target = target, .causal = Causal::kTopLeft}).path() == "dot/fused");
     }
+  });
+}
+
+TEST_CASE("plan: on Zen 5, wide lanes go further against few terms, are rarely too empty and follow decoding sooner") {
+  const DotAttention layer;
+  for_each_target([&](const Target& target) {
+    if (!this_cpu().is_zen5() || kernels::query_lanes_kernels(target.id()).lanes < 16) return;
+    const auto path = [&](std::int64_t queries, std::int64_t keys, std::int64_t size, Causal causal = Causal::kNone) {
+      const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 8};
+      return std::string(layer.plan(shape, {.target = target, .causal = causal, .pairs = Pairs::kNever}).path());
+    };
+    CHECK(path(256, 96, 64) == "dot/lanes");
+    CHECK(path(256, 97, 64) == "dot/fused");
+    CHECK(path(257, 48, 64) == "dot/fused");
+    CHECK(path(192, 192, 64) == "dot/lanes");
+    CHECK(path(192, 193, 64) == "dot/fused");
+    CHECK(path(193, 97, 64) == "dot/fused");
+    CHECK(path(256, 96, 64, Causal::kTopLeft) == "dot/fused");
+    CHECK(path(17, 256, 64) == "dot/fused");
+    CHECK(path(18, 256, 64) == "dot/lanes");
+    CHECK(path(65, 256, 64) == "dot/fused");
+    CHECK(path(66, 256, 64) == "dot/lanes");
+    CHECK(path(9, 640, 128) == "dot/decode");
+    CHECK(path(10, 640, 128) == "dot/lanes");
+    CHECK(path(9, 256, 256) == "dot/decode");
+    CHECK(path(10, 256, 256) == "dot/lanes");
+    CHECK(path(7, 640, 80) == "dot/lanes");
   });
 }
 

@@ -238,13 +238,13 @@ RunResult checked(const TempDir& dir, std::vector<std::string> words) {
 TEST_CASE("attend check: what its words say is what is checked, to the last bit of the library's own results") {
   const TempDir dir;
   Random random(60);
-  const Tensor queries = random.normal({2, 150, 16}), keys = random.normal({2, 80, 16}),
+  const Tensor queries = random.normal({2, 300, 16}), keys = random.normal({2, 80, 16}),
                values = random.normal({2, 80, 12});
   const std::vector<std::int32_t> lens = {25, 7};
   const std::vector<std::string> files = {"--queries", save(dir, "q.npy", queries), "--keys", save(dir, "k.npy", keys),
                                           "--values",  save(dir, "v.npy", values)};
   dir.write("l.npy", npy_file(npy_dict("<i4", "(2,)"), le32(25) + le32(7)));
-  const Shape shape{.batch = 2, .num_queries = 150, .num_keys = 80, .query_size = 16, .key_size = 16, .value_size = 12};
+  const Shape shape{.batch = 2, .num_queries = 300, .num_keys = 80, .query_size = 16, .key_size = 16, .value_size = 12};
   const DotAttention dot;
   const std::string last = Target::available().back().name();
   const struct {
