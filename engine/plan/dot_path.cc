@@ -39,7 +39,7 @@ constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
 // were equal. EPYC (Zen 3), AVX2, 8 heads: 128 queries of 64 keys of size 32 1.10, of size 64 1.06, of size 128 1.03;
 // 128 of 256 0.96; 96 of 256 1.03, but 4 x 96 of 512, which come from afar, 0.83 to 0.97. So AVX2 has a few keys more.
 //
-// Zen 5, AVX3, 8 heads, where more vectors win against few terms of a row's scores:
+// Zen 5, AVX3, 8 heads, tiles against lanes: there more vectors win against few terms of a row's scores.
 //
 //     192 queries    48 keys: size 32 1.40, 64 1.19, 96 1.19    128: size 32 1.10, 64 1.04, 80 1.08, 96 1.03
 //                    256: size 16 1.10, 32 1.04, 48 1.00, 64 0.95    512: size 16 1.05, 32 1.05, 64 0.94
@@ -102,7 +102,6 @@ constexpr double kRowsForParts = 96, kTermsForPartsOfFewer = 32768;
 constexpr double kWideRowsWithWeights = 32, kWideScoresWithWeights = 8192, kScoresWithWeightsOnZen5 = 20480;
 // Lanes from which on vectors are wide.
 constexpr double kWideLanes = 16;
-constexpr double kDecodeRowsOnZen5 = 9;
 // Keys and values that stay in the L2 of a core from run to run, of which servers have 1 to 2 MiB: by arithmetic, and
 // below the 4 MB from which on most_decode_rows has another row.
 constexpr double kCachedBytes = 2 * 1024 * 1024;
@@ -164,13 +163,14 @@ bool fills_lanes(const PlanImpl& plan) {
 //                 size 256  8 rows 0.87, 9 0.70, 10 1.13, 12 1.19
 //     640:        size 80   7 rows 1.16, 10 1.37    size 96   7 1.09, 9 1.22    size 128  8 0.95, 9 0.78, 10 1.22
 double most_decode_rows(const PlanImpl& plan) {
+  constexpr double kMostOnZen5 = 9;
   const double lanes = lanes_of(plan), size = to_double(plan.score_size);
   const bool wide = is_wide(plan);
   double most = wide ? std::min(2.4 + size / 17.5, 12.0) : size < 48 ? 2 : std::clamp(size / 32, 3.0, 5.0);
   if (lanes <= 4) most = lanes == 1 ? 3 : std::clamp(size / 18, 3.0, 7.0);
   const double bytes = key_value_bytes(plan);
   if (bytes > (wide ? kWideFarBytes : kNarrowFarBytes)) return wide ? std::max(most + 2, 8.0) : 8;
-  if (wide && this_cpu().is_zen5()) return std::min(most, kDecodeRowsOnZen5);
+  if (wide && this_cpu().is_zen5()) return std::min(most, kMostOnZen5);
   return bytes > kCachedBytes ? most + 1.2 : most;
 }
 
