@@ -5,14 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "bench/benchmarks.h"
-#include "bench/contest/heads_first.h"
+#include "bench/contest/dot_contender.h"
 #include "bench/contest/onednn.h"
 #include "bench/problem.h"
 #include "bench/support.h"
@@ -49,23 +47,13 @@ void dot_graph(benchmark::State& state, const Problem& problem) {
   }
   measure(state, attention.run);
   state.SetLabel(attention.implementation);
-  const double flops = 4.0 * static_cast<double>(shape.num_heads * d * problem.pairs());
-  count_flops(state, flops, Target::best());
-  count_intensity(state, flops, problem.compulsory_bytes(false));
-  state.counters["max_error"] =
-      problem.max_error(TensorView<const float>(output.data(), {batch, shape.num_heads, m, d}));
+  report_dot_contender(state, problem, output);
 }
 
 }  // namespace
 
 void register_dnnl_graph_benchmarks() {
-  if (!onednn::has_graph()) return;
-  for (const NamedDotCase& c : kDotCases) {
-    const auto problem = std::make_shared<Lazy<Problem>>();
-    register_case(std::string("dot_graph/") + c.name, "oneDNN", [problem, c](benchmark::State& state) {
-      dot_graph(state, problem->get([&] { return dot_problem(c.problem); }));
-    })->Unit(benchmark::kMicrosecond);
-  }
+  if (onednn::has_graph()) register_dot_contender("dot_graph", dot_graph);
 }
 
 }  // namespace attend::bench

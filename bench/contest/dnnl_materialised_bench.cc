@@ -6,14 +6,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "bench/benchmarks.h"
-#include "bench/contest/heads_first.h"
+#include "bench/contest/dot_contender.h"
 #include "bench/contest/onednn.h"
 #include "bench/problem.h"
 #include "bench/support.h"
@@ -50,22 +48,11 @@ void dot_materialised(benchmark::State& state, const Problem& problem) {
     for (const onednn::Primitive& step : steps) step.run();
   });
   state.SetLabel(steps[0].implementation + ", " + steps[1].implementation + ", " + steps[2].implementation);
-  const double flops = 4.0 * static_cast<double>(shape.num_heads * d * problem.pairs());
-  count_flops(state, flops, Target::best());
-  count_intensity(state, flops, problem.compulsory_bytes(false));
-  state.counters["max_error"] =
-      problem.max_error(TensorView<const float>(output.data(), {shape.batch, shape.num_heads, shape.num_queries, d}));
+  report_dot_contender(state, problem, output);
 }
 
 }  // namespace
 
-void register_dnnl_materialised_benchmarks() {
-  for (const NamedDotCase& c : kDotCases) {
-    const auto problem = std::make_shared<Lazy<Problem>>();
-    register_case(std::string("dot_materialised/") + c.name, "oneDNN", [problem, c](benchmark::State& state) {
-      dot_materialised(state, problem->get([&] { return dot_problem(c.problem); }));
-    })->Unit(benchmark::kMicrosecond);
-  }
-}
+void register_dnnl_materialised_benchmarks() { register_dot_contender("dot_materialised", dot_materialised); }
 
 }  // namespace attend::bench

@@ -16,7 +16,7 @@ NAME = r"(?<![\w/.<-])[a-z][a-z_]{2,}/[a-z0-9_*]+(?:/[A-Za-z0-9_]+)?(?![\w/*-]|\
 LISTED = rf"\bbench:? +({NAME}(?:(?:,| and| or| beside)+ +{NAME})*)"
 # What a build without oneDNN does not register; files that it does build may name them too.
 NEED_ONEDNN = {"additive_eager/*", "dot_materialised/*"}
-# Nor one with oneDNN 2.x.
+# Nor one whose oneDNN has no Graph, as 2.x has not.
 NEED_GRAPH = {"dot_graph/*"}
 # What a CPU without tiles of bfloat16 numbers (AMX) does not register.
 NEED_TILES = {"tile_parts/*"}

@@ -1,11 +1,17 @@
-// Problems as other libraries take them: heads copied one after the other, and a mask of numbers to add.
-#ifndef ATTEND_BENCH_CONTEST_HEADS_FIRST_H_
-#define ATTEND_BENCH_CONTEST_HEADS_FIRST_H_
+// What libraries that contend with dot/* share: heads copied one after the other, a mask of numbers to add, counters
+// and cases.
+#ifndef ATTEND_BENCH_CONTEST_DOT_CONTENDER_H_
+#define ATTEND_BENCH_CONTEST_DOT_CONTENDER_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <string>
 
+#include <benchmark/benchmark.h>
+
+#include "attend/target.h"
 #include "attend/tensor.h"
 #include "bench/problem.h"
 #include "bench/support.h"
@@ -39,6 +45,27 @@ inline AlignedVector score_mask(const Problem& problem) {
   return mask;
 }
 
+// Counters of a run that wrote `output`, (B, H, M, D).
+inline void report_dot_contender(benchmark::State& state, const Problem& problem, const AlignedVector& output) {
+  const Shape& shape = problem.shape;
+  const double flops = 4.0 * static_cast<double>(shape.num_heads * shape.query_size * problem.pairs());
+  count_flops(state, flops, Target::best());
+  count_intensity(state, flops, problem.compulsory_bytes(false));
+  state.counters["max_error"] = problem.max_error(
+      TensorView<const float>(output.data(), {shape.batch, shape.num_heads, shape.num_queries, shape.query_size}));
+}
+
+// family/CASE/oneDNN for all cases of dot/*, each by run(state, problem).
+template <class Run>
+void register_dot_contender(const std::string& family, const Run& run) {
+  for (const NamedDotCase& c : kDotCases) {
+    const auto problem = std::make_shared<Lazy<Problem>>();
+    register_case(family + "/" + c.name, "oneDNN", [problem, c, run](benchmark::State& state) {
+      run(state, problem->get([&] { return dot_problem(c.problem); }));
+    })->Unit(benchmark::kMicrosecond);
+  }
+}
+
 }  // namespace attend::bench
 
-#endif  // ATTEND_BENCH_CONTEST_HEADS_FIRST_H_
+#endif  // ATTEND_BENCH_CONTEST_DOT_CONTENDER_H_
