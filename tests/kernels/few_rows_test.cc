@@ -257,27 +257,30 @@ TEST_CASE("few_rows: rows that are prefetched meanwhile change no bit and lie an
   for_each_target([](const Target& target) {
     const FewRowsKernels kernels = kernels::few_rows_kernels(target.id());
     Random random(5);
-    Dots dots(5, 29, 77, random, Guard::kEnd);
-    dots.run(kernels, 0, 5, 0, 29);
-    const std::vector<float> scores(dots.scores.begin(), dots.scores.end());
-    Pool pool(5, 29, 77, random, Guard::kEnd);
-    pool.run(kernels, 0, 5);
-    const std::vector<float> pooled(pool.o.get(), pool.o.get() + 5 * pool.o_stride);
-    // The next block, then far beyond either end of what is mapped.
-    const std::ptrdiff_t far = std::ptrdiff_t{1} << 20;
-    using kernels::PrefetchInto;
-    for (const PrefetchInto into : {PrefetchInto::kL2, PrefetchInto::kL2KeysThenL1, PrefetchInto::kL2Thrice,
-                                    PrefetchInto::kL2ThenL1, PrefetchInto::kL1, PrefetchInto::kL1Twice}) {
-      for (const std::ptrdiff_t ahead : {std::ptrdiff_t{16 * 80}, far, -far}) {
-        const int where = static_cast<int>(into);
-        CAPTURE(where);
-        dots.later = pool.later = {.into = into, .ahead = ahead, .again = ahead / 2};
-        std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
-        dots.run(kernels, 0, 5, 0, 29);
-        CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));
-        pool.run(kernels, 0, 5);
-        for (std::size_t i = 0; i < pooled.size(); ++i) {
-          if (i % pool.o_stride < 77) CHECK(pooled[i] == pool.o[i]);
+    for (const std::size_t rows : {5u, 7u}) {  // four and one, four and three
+      Dots dots(rows, 29, 77, random, Guard::kEnd);
+      dots.run(kernels, 0, rows, 0, 29);
+      const std::vector<float> scores(dots.scores.begin(), dots.scores.end());
+      Pool pool(rows, 29, 77, random, Guard::kEnd);
+      pool.run(kernels, 0, rows);
+      const std::vector<float> pooled(pool.o.get(), pool.o.get() + rows * pool.o_stride);
+      // The next block, then far beyond either end of what is mapped.
+      const std::ptrdiff_t far = std::ptrdiff_t{1} << 20;
+      using kernels::PrefetchInto;
+      for (const PrefetchInto into : {PrefetchInto::kL2, PrefetchInto::kL2KeysThenL1, PrefetchInto::kL2Thrice,
+                                      PrefetchInto::kL2ThenL1, PrefetchInto::kL1, PrefetchInto::kL1Twice}) {
+        for (const std::ptrdiff_t ahead : {std::ptrdiff_t{16 * 80}, far, -far}) {
+          const int where = static_cast<int>(into);
+          CAPTURE(where);
+          CAPTURE(rows);
+          dots.later = pool.later = {.into = into, .ahead = ahead, .again = ahead / 2};
+          std::fill(dots.scores.begin(), dots.scores.end(), 0.0f);  // as they were mapped
+          dots.run(kernels, 0, rows, 0, 29);
+          CHECK(std::equal(scores.begin(), scores.end(), dots.scores.begin()));
+          pool.run(kernels, 0, rows);
+          for (std::size_t i = 0; i < pooled.size(); ++i) {
+            if (i % pool.o_stride < 77) CHECK(pooled[i] == pool.o[i]);
+          }
         }
       }
     }
