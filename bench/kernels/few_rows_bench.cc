@@ -59,7 +59,7 @@ std::vector<FewRowsCase> few_rows_cases() {
       cases.push_back({name + "_bnhd" + shape, dots, !dots, 4, 8, 4096, 128, 16, true, into});
       cases.push_back({name + "_bhnd" + shape, dots, !dots, 4, 8, 4096, 128, 16, false, into});
     }
-    for (const std::size_t rows : {1u, 2u, 3u}) {
+    for (const std::size_t rows : {1u, 2u, 3u, 8u}) {
       for (const std::size_t block : {8u, 16u}) {
         const std::string shape = "_r" + std::to_string(rows) + "_n4096_d128_block" + std::to_string(block) + suffix;
         cases.push_back({"decode_bnhd" + shape, true, true, rows, 8, 4096, 128, block, true, into});
