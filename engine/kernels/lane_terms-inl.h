@@ -37,12 +37,13 @@ struct LaneProduct {
   const float* a;  // keys: element k of row i at a + i * a_stride + k; values: p, at a + i + k * a_stride
   std::ptrdiff_t a_stride;
   std::size_t num_rows;
-  const float* b;  // row k at b + k * b_stride; keys: packed queries, aligned; values: where they lie
+  std::size_t padded_rows;  // values: with those that pad vectors
+  const float* b;           // row k at b + k * b_stride; keys: packed queries, aligned; values: where they lie
   std::ptrdiff_t b_stride;
   std::size_t num_columns;  // keys: whole vectors
   std::size_t inner;
   std::size_t common;        // values: terms that count for every row; from there on, term k counts where lens > k
-  const std::int32_t* lens;  // values: per lane, a_stride of them, those beyond num_rows padding
+  const std::int32_t* lens;  // values: per padded row
   float* c;                  // row i at c + i * c_stride, aligned, whole vectors
   std::size_t c_stride;
   bool add;                              // to c
