@@ -19,6 +19,12 @@ namespace {
 // The most rows that are offered to a path, preferred or not: at least as many as the rules below prefer, 14 rows and
 // 16 vectors, so that --tune may find another crossing on another machine.
 constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
+// Against no more keys than these, lanes are offered any number of rows, and take them block by block: threads can
+// share them, and how many make a block hardly matters. EPYC (Zen 5), 8 heads, 32 to 256 rows a block: AVX3, 4096
+// queries of 77 keys of size 40 2.75 to 2.97 ms, least for 64 rows, 1024 of size 80 1.15 to 1.20; AVX2, least for 32,
+// 4.67 to 4.77 and 2.07 to 2.11.
+constexpr std::int64_t kMaxKeysOfBlocks = 256;
+constexpr std::size_t kLaneBlockRows = 32, kLaneBlockVectors = 4;
 // Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed.
 // Against more keys wide ones must be full (kFull), unless values are padded by a fifth or more (kPadding: sizes 32, 80
 // and 96, where panels have 64 columns) or keys are far. With one lane to a vector lanes win only from afar.
@@ -45,8 +51,12 @@ constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
 //                    256: size 16 1.10, 32 1.04, 48 1.00, 64 0.95    512: size 16 1.05, 32 1.05, 64 0.94
 //     256 queries    48 keys: size 32 1.30, 64 1.15, 96 1.13    128: size 32 1.04, 48 1.02, 64 1.01, 96 0.98
 //                    256: size 16 0.98, 32 1.03, 48 0.93, 64 0.90
-constexpr double kFewTermsOnZen5 = 6144, kVectorsForMoreTermsOnZen5 = 12;
-constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kVectorsForFewKeys = 16, kVectors = 8, kVectorsOfFour = 12;
+//
+//     512 queries    8 keys: size 16 3.47, 64 2.12, 96 2.13, 128 1.48, 256 1.66    16: size 64 1.55, 128 1.09, 256 1.02
+//                    32: size 64 1.15, 128 1.01, 256 1.05    64: size 32 1.20, 64 1.04, 96 1.00, 128 0.92
+//                    77: size 40 1.21, 80 1.07, 128 0.97     128: size 32 1.04, 64 0.95
+constexpr double kFewTermsOnZen5 = 6400, kVectorsForMoreTermsOnZen5 = 12;
+constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kAnyVectors = 1e9, kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat
 // wide lanes; more of narrow heads and on Zen 5, where tiles gain less. Lanes' time by theirs, EPYC (Zen 4), 4 heads:
@@ -126,6 +136,8 @@ double key_value_bytes(const PlanImpl& plan) {
          to_double(plan.score_size + plan.head_value_size);
 }
 
+double most_lane_rows(const PlanImpl& plan) { return std::max(kMaxLanesRows, kMaxVectors * lanes_of(plan)); }
+
 bool is_wide(const PlanImpl& plan) { return lanes_of(plan) >= kWideLanes; }
 
 // Whether much of what the tiles pack of values is padding.
@@ -200,10 +212,10 @@ bool has_few_keys(const PlanImpl& plan) {
 
 // Vectors of lanes up to which they may beat the fused tiles.
 double most_vectors(const PlanImpl& plan) {
-  if (has_few_keys(plan)) return kVectorsForFewKeys;
+  if (has_few_keys(plan)) return kAnyVectors;
   if (is_wide(plan) && this_cpu().is_zen5() && lanes_overwork(plan) == 1) {
     const double terms = to_double(plan.shape.num_keys) * to_double(plan.score_size);
-    if (terms <= kFewTermsOnZen5) return kVectorsForFewKeys;
+    if (terms <= kFewTermsOnZen5) return kAnyVectors;
     if (terms <= 2 * kFewTermsOnZen5) return kVectorsForMoreTermsOnZen5;
   }
   return lanes_of(plan) == 4 ? kVectorsOfFour : kVectors;
@@ -234,10 +246,16 @@ bool lanes_pay(const PlanImpl& plan) {
   }
   if (lanes == 1) return bytes > kCachedBytes / 2;
   if (!is_wide(plan) || rows <= lanes || has_few_keys(plan) || pads_values(plan) || bytes > kWideFarBytes) return true;
-  return fills_lanes(plan);
+  return rows > most_lane_rows(plan) || fills_lanes(plan);
 }
 
 }  // namespace
+
+std::size_t lane_rows_at_a_time(const PlanImpl& plan) {
+  const std::size_t rows = to_size(plan.rows_per_kv_head()), lanes = plan.kernels->query_lanes.lanes;
+  const std::size_t block = std::max(kLaneBlockRows, kLaneBlockVectors * lanes);
+  return plan.shape.num_keys <= kMaxKeysOfBlocks ? std::min(rows, block) : rows;
+}
 
 bool dot_path_fits(const PlanImpl& plan, Pooling pooling) {
   const double rows = to_double(plan.rows_per_kv_head());
@@ -247,7 +265,7 @@ bool dot_path_fits(const PlanImpl& plan, Pooling pooling) {
     case Pooling::kDecode:
       return is_product && rows <= kMaxDecodeRows;
     case Pooling::kLanes:
-      return is_product && rows <= std::max(kMaxLanesRows, kMaxVectors * lanes_of(plan));
+      return is_product && (rows <= most_lane_rows(plan) || plan.shape.num_keys <= kMaxKeysOfBlocks);
     case Pooling::kFused:
     case Pooling::kMaterialised:
       break;

@@ -9,7 +9,10 @@
 
 namespace attend::detail {
 
-// Whether the path can serve the problem, as fast or not; few enough rows, that is, for kDecode and kLanes.
+// Rows of a key-value head that dot/lanes takes at a time: all, or a block of them.
+std::size_t lane_rows_at_a_time(const PlanImpl& plan);
+
+// Whether the path can serve the problem, as fast or not; few enough rows, or keys, that is, for kDecode and kLanes.
 bool dot_path_fits(const PlanImpl& plan, Pooling pooling);
 
 // The one that the measurements speak for, and why. Facts and kernels must be established.

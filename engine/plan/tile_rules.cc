@@ -7,6 +7,7 @@
 
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
+#include "engine/plan/dot_path.h"
 #include "engine/plan/prefetch_rules.h"
 
 namespace attend::detail {
@@ -89,14 +90,37 @@ std::size_t most_bytes(const PlanImpl& plan) {
   return plan.num_bytes(plan.shape.batch, plan.shape.num_queries, plan.shape.num_keys);
 }
 
+// What rows make a block of lanes: all that share a key-value head, or whole heads, or queries of one, as many in each
+// block; then of whole vectors.
+void choose_lane_block(PlanImpl& plan) {
+  const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
+  const std::size_t most = lane_rows_at_a_time(plan);
+  plan.lane_heads = std::clamp<std::size_t>(most / queries, 1, to_size(plan.heads_per_kv_head()));
+  plan.lane_queries = queries;
+  if (queries > most) {
+    const std::size_t even = divide_up(queries, divide_up(queries, most));
+    plan.lane_queries = round_up(even, plan.kernels->query_lanes.lanes);
+  }
+}
+
+std::string lane_blocks_text(const PlanImpl& plan) {
+  if (!plan.has_lane_blocks()) return "";
+  return ", in blocks of " + (plan.lane_heads > 1 ? count_text(plan.lane_heads, "head")
+                                                  : std::to_string(plan.lane_queries) + " queries of a head");
+}
+
 void choose_lanes(PlanImpl& plan) {
-  plan.group_queries = round_up(to_size(plan.rows_per_kv_head()), plan.kernels->query_lanes.lanes);
+  choose_lane_block(plan);
+  plan.group_queries = round_up(plan.lane_heads * plan.lane_queries, plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
   plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
   plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
   plan.reasons.push_back({"tiles", std::to_string(plan.group_queries) + " lanes x " + std::to_string(plan.tile_keys) +
-                                       " keys, " + who_wants(plan) + "whose scores stay in L1"});
+                                       " keys, " + who_wants(plan) + "whose scores stay in L1" +
+                                       lane_blocks_text(plan)});
   plan.lanes_prefetch = lanes_prefetch(this_cpu(), plan.kernels->query_lanes);
+  // A block of one head after the other is no order of memory.
+  if (plan.has_lane_blocks()) plan.lanes_prefetch.in_order = false;
   plan.reasons.push_back({"prefetch", text_of(plan.lanes_prefetch, most_bytes(plan))});
 }
 

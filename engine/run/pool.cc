@@ -27,12 +27,13 @@ HeadsItem heads_item(const PoolJob& job, std::size_t index) {
   const std::size_t chunks = job.num_chunks();
   // Decoding reads all heads of some keys before the next keys, lanes all keys of some heads.
   const bool decode = plan.pooling == Pooling::kDecode;
-  const std::size_t chunk = decode ? index / plan.head_ranges % chunks : index % chunks;
-  const auto range = static_cast<std::int64_t>((decode ? index : index / chunks) % plan.head_ranges);
+  const std::size_t pieces = plan.query_ranges * chunks;  // of a range of heads
+  const auto range = static_cast<std::int64_t>((decode ? index : index / pieces) % plan.head_ranges);
   const auto ranges = static_cast<std::int64_t>(plan.head_ranges);
-  return {.b = static_cast<std::int64_t>(index / (plan.head_ranges * chunks)),
+  return {.b = static_cast<std::int64_t>(index / (plan.head_ranges * pieces)),
           .heads = {plan.num_kv_heads * range / ranges, plan.num_kv_heads * (range + 1) / ranges},
-          .chunk = chunk};
+          .range = index / chunks % plan.query_ranges,
+          .chunk = decode ? index / plan.head_ranges % chunks : index % chunks};
 }
 
 bool pool_item(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {

@@ -54,7 +54,7 @@ struct PoolJob {
 
 // Units of parallel work. tiles: a range of the queries of the heads that share one key-value head, over all its keys
 // or one chunk of them; or several small entries. lanes, decode: a range of the key-value heads of an entry, or all of
-// them, likewise.
+// them, likewise; of a single head of lanes also a range of its queries.
 std::size_t num_pool_items(const PoolJob& job);
 
 // What an item of tiles is of: a range of the queries of some key-value heads, counted over all entries.
@@ -73,7 +73,7 @@ struct HeadRange {
 struct HeadsItem {
   std::int64_t b;
   HeadRange heads;
-  std::size_t chunk;
+  std::size_t range, chunk;  // range: of PlanImpl::query_ranges
 };
 HeadsItem heads_item(const PoolJob& job, std::size_t index);
 

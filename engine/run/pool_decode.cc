@@ -262,10 +262,10 @@ class DecodePooler {
 }  // namespace
 
 void pool_decode(const PoolJob& job, std::size_t item, std::byte* worker) {
-  const auto [b, heads, chunk] = heads_item(job, item);
-  if (!begin_heads(job, b, heads.first, heads.last, chunk)) return;
-  const auto [begin, limit] = job.chunk_range(b, chunk);
-  DecodePooler(job, b, heads, begin, worker).pool(limit, chunk);
+  const HeadsItem at = heads_item(job, item);
+  if (!begin_heads(job, at.b, at.heads.first, at.heads.last, at.chunk)) return;
+  const auto [begin, limit] = job.chunk_range(at.b, at.chunk);
+  DecodePooler(job, at.b, at.heads, begin, worker).pool(limit, at.chunk);
 }
 
 }  // namespace attend::detail

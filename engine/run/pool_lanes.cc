@@ -21,8 +21,27 @@ struct HeadState {
   float* step_max;  // max after each step, where attention weights are asked for
 };
 
+// Queries first to last - 1 of so many query heads that share a key-value head, from its first_head-th on: lanes at a
+// time.
+struct LaneBlock {
+  std::int64_t first_head, num_heads, first, last;
+};
+
+// The index-th block of an entry's key-value heads.
+LaneBlock lane_block(const PoolJob& job, std::int64_t b, std::size_t index) {
+  const PlanImpl& plan = *job.plan;
+  const auto computed = static_cast<std::size_t>(job.visible.num_queries(b));
+  const std::size_t per_heads = divide_up(computed, plan.lane_queries);
+  const auto head = static_cast<std::int64_t>(index / per_heads * plan.lane_heads);
+  const std::size_t first = index % per_heads * plan.lane_queries;
+  return {.first_head = head,
+          .num_heads = std::min(static_cast<std::int64_t>(plan.lane_heads), plan.heads_per_kv_head() - head),
+          .first = static_cast<std::int64_t>(first),
+          .last = static_cast<std::int64_t>(std::min(first + plan.lane_queries, computed))};
+}
+
 // The queries of one entry that share a key-value head, of some such heads, against all their keys or one chunk of
-// them.
+// them; block by block, where they are more than are lanes at a time.
 class LanesPooler {
  public:
   LanesPooler(const PoolJob& job, const HeadsItem& item, const PoolJob::KeyRange& keys, std::byte* worker)
@@ -32,10 +51,6 @@ class LanesPooler {
         b_(item.b),
         heads_(item.heads),
         chunk_(item.chunk),
-        num_heads_(static_cast<std::size_t>(plan_.heads_per_kv_head())),
-        num_queries_(static_cast<std::size_t>(job.visible.num_queries(item.b))),
-        used_(num_heads_ * num_queries_),
-        num_lanes_(round_up(used_, kernels_.lanes)),
         begin_(keys.begin),
         limit_(keys.limit),
         worker_(worker),
@@ -49,28 +64,58 @@ class LanesPooler {
         next_rows_(job),
         next_slices_(job) {}
 
-  // next: the item that the worker goes on with.
-  void pool(std::size_t next) {
+  // Blocks first to last - 1. next: the item that the worker goes on with.
+  void pool(std::size_t first, std::size_t last, std::size_t next) {
+    for (std::size_t i = first; i < last; ++i) {
+      const LaneBlock block = lane_block(job_, b_, i);
+      if (is_far_ && !in_order_) {
+        const bool ends = i + 1 == last;
+        prefetch_behind_block(block, ends ? LaneBlock{} : lane_block(job_, b_, i + 1));
+        if (ends) next_rows_.set_next_item(next, plan_.tile_keys);
+      }
+      pool_block(block, next);
+    }
+  }
+
+ private:
+  // The first head's rows: of several, the others lie elsewhere.
+  void prefetch_behind_block(const LaneBlock& block, const LaneBlock& behind) {
+    const std::int64_t head = heads_.first * plan_.heads_per_kv_head();
+    next_rows_.set_current(b_, {head + block.first_head, block.first, block.last},
+                           {head + behind.first_head, behind.first, behind.last});
+  }
+  void pool_block(const LaneBlock& block, std::size_t next) {
+    first_head_ = block.first_head;
+    first_query_ = block.first;
+    num_heads_ = static_cast<std::size_t>(block.num_heads);
+    num_queries_ = static_cast<std::size_t>(block.last - block.first);
+    used_ = num_heads_ * num_queries_;
+    num_lanes_ = round_up(used_, kernels_.lanes);
     longest_ = count_keys();
+    if (longest_ <= begin_ && is_last()) return clear_block(block);
     std::fill_n(tile_lens_, num_lanes_, 0);
     is_one_step_ = longest_ - begin_ <= plan_.tile_keys;
-    if (is_far_ && !in_order_) {
-      next_rows_.set_current(b_, {heads_.first * plan_.heads_per_kv_head(), 0, job_.visible.num_queries(b_)}, {});
-      next_rows_.set_next_item(next, plan_.tile_keys);
-    }
     // Of keys that come from far, a step of all heads before the next one, where that is the order of memory.
     const bool step_by_step = in_order_ && !is_one_step_ && job_.keys.head_stride == plan_.score_size;
     step_by_step ? pool_steps(next) : pool_heads(next);
   }
 
- private:
+  // A block none of whose queries sees a key, where others do.
+  void clear_block(const LaneBlock& block) const {
+    for (std::int64_t kv_head = heads_.first; kv_head < heads_.last; ++kv_head) {
+      const std::int64_t first = kv_head * plan_.heads_per_kv_head() + block.first_head;
+      for (std::int64_t h = first; h < first + block.num_heads; ++h) clear_rows(job_, b_, h, block.first, block.last);
+    }
+  }
   // Else merge_chunks goes on.
   bool is_last() const { return !plan_.has_chunks(); }
-  std::int64_t first_query_head() const { return head_ * plan_.heads_per_kv_head(); }
+  std::int64_t first_query_head() const { return head_ * plan_.heads_per_kv_head() + first_head_; }
   std::int64_t head_of(std::size_t lane) const {
     return first_query_head() + static_cast<std::int64_t>(lane / num_queries_);
   }
-  std::int64_t query_of(std::size_t lane) const { return static_cast<std::int64_t>(lane % num_queries_); }
+  std::int64_t query_of(std::size_t lane) const {
+    return first_query_ + static_cast<std::int64_t>(lane % num_queries_);
+  }
   double sum_of(std::size_t lane) const {
     return static_cast<double>(state_.sum[lane]) - static_cast<double>(state_.lost[lane]);
   }
@@ -131,12 +176,13 @@ class LanesPooler {
   std::size_t count_keys() {
     std::size_t longest = 0;
     if (job_.visible.is_uniform()) {  // 3 % of a small head
-      longest = std::min(static_cast<std::size_t>(job_.visible.num_keys(b_, 0)), limit_);
+      longest = std::min(static_cast<std::size_t>(job_.visible.num_keys(b_, first_query_)), limit_);
       std::fill_n(lens_, used_, static_cast<std::int32_t>(longest));
       return longest;
     }
     for (std::size_t m = 0; m < num_queries_; ++m) {
-      const auto len = static_cast<std::size_t>(job_.visible.num_keys(b_, static_cast<std::int64_t>(m)));
+      const std::int64_t query = first_query_ + static_cast<std::int64_t>(m);
+      const auto len = static_cast<std::size_t>(job_.visible.num_keys(b_, query));
       longest = std::max(longest, std::min(len, limit_));
       for (std::size_t g = 0; g < num_heads_; ++g) {
         lens_[g * num_queries_ + m] = static_cast<std::int32_t>(std::min(len, limit_));
@@ -157,7 +203,7 @@ class LanesPooler {
   }
 
   void pack_queries() {
-    kernels_.pack({.queries = job_.queries.at(b_, first_query_head(), 0),
+    kernels_.pack({.queries = job_.queries.at(b_, first_query_head(), first_query_),
                    .head_stride = job_.queries.head_stride,
                    .row_stride = job_.queries.row_stride,
                    .num_heads = num_heads_,
@@ -242,7 +288,7 @@ class LanesPooler {
             .num_heads = num_heads_,
             .num_queries = num_queries_,
             .size = size,
-            .output = rows.at(b_, first_query_head(), 0),
+            .output = rows.at(b_, first_query_head(), first_query_),
             .head_stride = rows.head_stride,
             .row_stride = rows.row_stride,
             .divide = true};
@@ -275,7 +321,8 @@ class LanesPooler {
         to_rows(state_.accumulators, static_cast<std::size_t>(plan_.head_value_size), job_.output);
     if (is_last()) return args;
     const auto padded = static_cast<std::ptrdiff_t>(plan_.padded_values);
-    args.output = job_.chunk_accumulators + job_.chunk_row(b_, first_query_head(), chunk_, 0) * plan_.padded_values;
+    args.output =
+        job_.chunk_accumulators + job_.chunk_row(b_, first_query_head(), chunk_, first_query_) * plan_.padded_values;
     args.head_stride = static_cast<std::ptrdiff_t>(job_.num_chunks()) * job_.num_queries * padded;
     args.row_stride = padded;
     args.divide = false;
@@ -296,17 +343,18 @@ class LanesPooler {
   const std::int64_t b_;
   const HeadRange heads_;
   const std::size_t chunk_;
-  const std::size_t num_heads_, num_queries_;  // query heads of a key-value head; computed queries of each
-  const std::size_t used_, num_lanes_;         // lanes that are queries; with those that pad vectors
-  const std::size_t begin_, limit_;            // keys
+  const std::size_t begin_, limit_;  // keys
   std::byte* const worker_;
   std::int32_t* const lens_;
   std::int32_t* const tile_lens_;
   float* const scores_;
   float* const factors_;
   const bool keep_values_;
-  const bool is_far_;    // what is to be prefetched
-  const bool in_order_;  // and by next_slices_
+  const bool is_far_;                              // what is to be prefetched
+  const bool in_order_;                            // and by next_slices_
+  std::int64_t first_head_ = 0, first_query_ = 0;  // of the block at work
+  std::size_t num_heads_ = 0, num_queries_ = 0;    // query heads of a key-value head; queries of each
+  std::size_t used_ = 0, num_lanes_ = 0;           // lanes that are queries; with those that pad vectors
   std::size_t longest_ = 0;
   bool is_one_step_ = true;
   std::int64_t head_ = 0;  // the key-value head at work
@@ -321,8 +369,12 @@ class LanesPooler {
 
 void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   const HeadsItem at = heads_item(job, item.index);
-  if (!begin_heads(job, at.b, at.heads.first, at.heads.last, at.chunk)) return;
-  LanesPooler(job, at, job.chunk_range(at.b, at.chunk), worker).pool(item.next);
+  const PoolJob::KeyRange keys = job.chunk_range(at.b, at.chunk);
+  if (at.range == 0 && !begin_heads(job, at.b, at.heads.first, at.heads.last, at.chunk)) return;
+  if (keys.begin >= keys.limit) return;
+  const std::size_t blocks = job.plan->num_lane_blocks(job.visible.num_queries(at.b)), ranges = job.plan->query_ranges;
+  const std::size_t first = blocks * at.range / ranges, last = blocks * (at.range + 1) / ranges;
+  LanesPooler(job, at, keys, worker).pool(first, last, item.next);
 }
 
 }  // namespace attend::detail

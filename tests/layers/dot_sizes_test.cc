@@ -137,13 +137,13 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
       CHECK(path(most, 2048, size) == "dot/lanes");
       CHECK(path(std::max<std::int64_t>(most + 1, 11), 2048, size) == "dot/fused");
     }
-    // Against few keys sixteen vectors, full or not.
+    // Against few keys any number of vectors, full or not.
     const std::int64_t few_keys = lanes == 8 ? 64 : 32;
     if (!single) CHECK(path(lanes + 1, few_keys, 64) == "dot/lanes");
-    CHECK(path(16 * lanes - 1, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
-    CHECK(path(16 * lanes, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
+    for (const std::int64_t queries : {16 * lanes - 1, 16 * lanes, 16 * lanes + 1, 1000 * lanes}) {
+      CHECK(path(queries, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
+    }
     if (!(wide && this_cpu().is_zen5())) CHECK(path(16 * lanes, few_keys + 1, 64) == "dot/fused");
-    CHECK(path(16 * lanes + 1, few_keys, 64) == "dot/fused");
     // Beyond 12 MiB, or 6 of wide vectors, keys and values are read in the order of memory for 8 rows, and by wide
     // vectors that are not full.
     const std::int64_t far_keys = wide ? 1536 : 3072;
@@ -185,12 +185,13 @@ TEST_CASE("plan: on Zen 5, wide lanes go further against few terms, are rarely t
       const Shape shape{.num_queries = queries, .num_keys = keys, .query_size = size, .num_heads = 8};
       return std::string(layer.plan(shape, {.target = target, .causal = causal, .pairs = Pairs::kNever}).path());
     };
-    CHECK(path(256, 96, 64) == "dot/lanes");
-    CHECK(path(256, 97, 64) == "dot/fused");
-    CHECK(path(257, 48, 64) == "dot/fused");
-    CHECK(path(192, 192, 64) == "dot/lanes");
-    CHECK(path(192, 193, 64) == "dot/fused");
-    CHECK(path(193, 97, 64) == "dot/fused");
+    for (const std::int64_t queries : {256, 257, 5000}) {
+      CHECK(path(queries, 100, 64) == "dot/lanes");
+      CHECK(path(queries, 101, 64) == "dot/fused");
+    }
+    CHECK(path(192, 200, 64) == "dot/lanes");
+    CHECK(path(192, 201, 64) == "dot/fused");
+    CHECK(path(193, 101, 64) == "dot/fused");
     CHECK(path(256, 96, 64, Causal::kTopLeft) == "dot/fused");
     CHECK(path(17, 256, 64) == "dot/fused");
     CHECK(path(18, 256, 64) == "dot/lanes");
