@@ -1,9 +1,11 @@
 // attend_bench: see README.md beside this file.
 //     taskset -c 0 attend_bench --benchmark_filter='dot/.*/AVX3'
+//     taskset -c 0 attend_bench --dot=b1_h8_m4096_n77_d40 --benchmark_filter='^dot(_graph)?/b1_h8_m4096_'
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -11,6 +13,7 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/benchmarks.h"
+#include "bench/dot_cases.h"
 #include "bench/facts.h"
 
 namespace attend::bench {
@@ -57,6 +60,29 @@ bool asks_for_list(int argc, char** argv) {
          });
 }
 
+// Takes --dot=CASE,CASE from the arguments: cases of dot/* beside its own. False if one is no case.
+bool take_dot_cases(int& argc, char** argv) {
+  constexpr std::string_view kFlag = "--dot=";
+  int kept = 1;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view argument = argv[i];
+    if (!argument.starts_with(kFlag)) {
+      argv[kept++] = argv[i];
+      continue;
+    }
+    std::istringstream cases{std::string(argument.substr(kFlag.size()))};
+    for (std::string name; std::getline(cases, name, ',');) {
+      if (add_dot_case(name)) continue;
+      std::cerr << "attend_bench: --dot is \"" << name
+                << "\", expected a case such as b1_h32_kv8_m1_n4096_d128: batch, "
+                << "heads, heads of keys if they are fewer, queries, keys, size, and _causal if it is\n";
+      return false;
+    }
+  }
+  argc = kept;
+  return true;
+}
+
 // What --benchmark_filter lets run, a name per line. The library tells it only where its flag asks for a list.
 std::string selected_names() {
   static char program[] = "attend_bench";  // the library keeps it
@@ -82,6 +108,7 @@ int main(int argc, char** argv) {
   char name[] = "attend_bench";  // the library prints argv[0], which may be a path
   argv[0] = name;
   const bool lists = attend::bench::asks_for_list(argc, argv);
+  if (!attend::bench::take_dot_cases(argc, argv)) return 1;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   attend::bench::use_one_openmp_thread();

@@ -19,6 +19,7 @@
 #include "attend/layers.h"
 #include "attend/reference.h"
 #include "attend/tensor.h"
+#include "bench/dot_cases.h"
 #include "bench/support.h"
 
 namespace attend::bench {
@@ -120,30 +121,6 @@ struct Problem {
 };
 
 // Rows of (B, M, H * D), seen as heads in place, as a service holds them.
-struct DotCase {
-  std::int64_t batch, heads, kv_heads, m, n, d;
-  Causal causal = Causal::kNone;
-  std::vector<std::int32_t> lens = {};
-};
-struct NamedDotCase {
-  const char* name;
-  DotCase problem;
-};
-
-// The lengths that other libraries are measured with (contest/peer.py).
-inline const std::vector<std::int32_t> kLensB8N512 = {383, 148, 511, 77, 290, 26, 441, 212};
-
-// What dot/* measures, and dot_materialised/* beside it.
-inline const std::vector<NamedDotCase> kDotCases = {
-    {"b1_h12_m512_n512_d64", {1, 12, 12, 512, 512, 64}},
-    {"b1_h32_kv8_m2048_n2048_d128_causal", {1, 32, 8, 2048, 2048, 128, Causal::kBottomRight}},
-    {"b1_h32_kv8_m2048_n2048_d128", {1, 32, 8, 2048, 2048, 128}},
-    {"b8_h12_m512_n512_d64_lens", {8, 12, 12, 512, 512, 64, Causal::kNone, kLensB8N512}},
-    {"b64_h8_m32_n32_d64", {64, 8, 8, 32, 32, 64}},
-    {"b4_h8_m16_n1024_d64", {4, 8, 8, 16, 1024, 64}},
-    {"b1_h32_kv8_m1_n4096_d128", {1, 32, 8, 1, 4096, 128}},
-    {"b8_h32_kv8_m1_n1024_d128", {8, 32, 8, 1, 1024, 128}}};
-
 inline Problem dot_problem(const DotCase& c) {
   const auto [batch, heads, kv_heads, m, n, d] = std::tie(c.batch, c.heads, c.kv_heads, c.m, c.n, c.d);
   Problem problem{.layer = DotAttention(),

@@ -58,7 +58,7 @@ inline void report_dot_contender(benchmark::State& state, const Problem& problem
 // family/CASE/oneDNN for all cases of dot/*, each by run(state, problem).
 template <class Run>
 void register_dot_contender(const std::string& family, const Run& run) {
-  for (const NamedDotCase& c : kDotCases) {
+  for (const NamedDotCase& c : dot_cases()) {
     const auto problem = std::make_shared<Lazy<Problem>>();
     register_case(family + "/" + c.name, "oneDNN", [problem, c, run](benchmark::State& state) {
       run(state, problem->get([&] { return dot_problem(c.problem); }));

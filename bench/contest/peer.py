@@ -2,6 +2,7 @@
 import argparse
 import dataclasses
 import os
+import re
 import statistics
 import sys
 import textwrap
@@ -22,6 +23,17 @@ class DotCase:
     size: int
     causal: bool = False
     lens: tuple[int, ...] = ()
+
+    @staticmethod
+    def named(name: str) -> "DotCase | None":
+        """The case that attend_bench --dot=NAME adds, if the name is one."""
+        sizes = re.fullmatch(r"b(\d+)_h(\d+)(?:_kv(\d+))?_m(\d+)_n(\d+)_d(\d+)(_causal)?", name)
+        if sizes is None:
+            return None
+        batch, heads, kv_heads, queries, keys, size = (int(n or sizes[2]) for n in sizes.groups()[:6])
+        if min(batch, heads, kv_heads, queries, keys, size) == 0 or heads % kv_heads != 0:
+            return None
+        return DotCase(batch, heads, kv_heads, queries, keys, size, causal=sizes[7] is not None)
 
     @property
     def pairs(self) -> int:
@@ -136,8 +148,8 @@ def skip(script: str, missing: ImportError, source: str) -> NoReturn:
     sys.exit(0)
 
 
-def arguments(doc: str, cases: Mapping[str, object], compiles: bool = False) -> argparse.Namespace:
-    """threads, seconds, cases, and compile where the contender has that; wrong ones end with status 2."""
+def arguments(doc: str, cases: Mapping[str, Any], compiles: bool = False) -> argparse.Namespace:
+    """threads, seconds, cases by name, and compile where the contender has that; wrong ones end with status 2."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=2.0, metavar="S",
@@ -148,24 +160,27 @@ def arguments(doc: str, cases: Mapping[str, object], compiles: bool = False) -> 
     parsed = parser.parse_args()
     if parsed.threads < 1:
         parser.error(f"--threads is {parsed.threads}, expected at least 1")
-    for name in parsed.cases:
-        if name not in cases:
-            parser.error(f"no case {name}, expected some of: {' '.join(cases)}")
-    parsed.cases = parsed.cases or list(cases)
+    takes_others = cases is DOT_CASES
+    asked = {name: cases.get(name) or (DotCase.named(name) if takes_others else None) for name in parsed.cases}
+    for name, case in asked.items():
+        if case is None:
+            others = ", or others named like them" if takes_others else ""
+            parser.error(f"no case {name}, expected some of: {' '.join(cases)}{others}")
+    parsed.cases = asked or cases
     return parsed
 
 
-def contend(library: str, family: str, cases: Mapping[str, Any], args: argparse.Namespace,
+def contend(library: str, family: str, args: argparse.Namespace,
             forms_of: Callable[[Any, argparse.Namespace], tuple[Any, Mapping[str, Callable[[], object]]]]) -> None:
     """Runs every case asked for in all of its forms; forms_of gives a case's problem and the forms by name.
 
     A form that the library in this version cannot run says so in a line, and the others go on.
     """
     print(f"{library}, {args.threads} thread(s), seed {SEED}", flush=True)
-    for case in args.cases:
-        problem, forms = forms_of(cases[case], args)
+    for case_name, case in args.cases.items():
+        problem, forms = forms_of(case, args)
         for form, run in forms.items():
-            name = f"{family}/{case}/{form}"
+            name = f"{family}/{case_name}/{form}"
             try:
                 median = median_seconds(run, args.seconds)
                 error = problem.max_error(run())
@@ -173,7 +188,7 @@ def contend(library: str, family: str, cases: Mapping[str, Any], args: argparse.
                 reason = textwrap.shorten(f"{type(refusal).__name__}: {refusal}", 400)
                 print(f"{name}: {library} refuses: {reason}", flush=True)
                 continue
-            print(f"{name:64s} {median * 1e3:10.3f} ms  {cases[case].rate(median)}  max_error {error:.1e}", flush=True)
+            print(f"{name:64s} {median * 1e3:10.3f} ms  {case.rate(median)}  max_error {error:.1e}", flush=True)
 
 
 def median_seconds(run: Callable[[], object], seconds: float) -> float:

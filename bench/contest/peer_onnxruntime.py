@@ -17,7 +17,7 @@ KINDS = {"float32": onnx.TensorProto.FLOAT, "int32": onnx.TensorProto.INT32, "bo
 def contend(doc: str, family: str, cases: Mapping[str, Any], forms_of: Callable) -> None:
     """Every case that the command line asks for; forms_of as of peer.contend."""
     args = peer.arguments(doc, cases)
-    peer.contend(f"onnxruntime {onnxruntime.__version__}", family, cases, args, forms_of)
+    peer.contend(f"onnxruntime {onnxruntime.__version__}", family, args, forms_of)
 
 
 class Model:

@@ -16,7 +16,7 @@ def contend(doc: str, family: str, cases: Mapping[str, Any], forms_of: Callable,
     # b8_s128_e768_h12.
     build = torch.inference_mode(False)(forms_of)
     with torch.inference_mode():
-        peer.contend(f"torch {torch.__version__}", family, cases, args, build)
+        peer.contend(f"torch {torch.__version__}", family, args, build)
 
 
 def compiled(args: argparse.Namespace, function: Callable, *operands: object) -> dict[str, Callable]:

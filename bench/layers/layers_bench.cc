@@ -17,15 +17,15 @@
 namespace attend::bench {
 namespace {
 
-// The lengths that other libraries are measured with on the same cases, as those of kDotCases.
+// The lengths that other libraries are measured with on the same cases, as those of dot_cases().
 const std::vector<std::int32_t> kLensB8S128 = {128, 90, 17, 64, 121, 33, 105, 71};
 const std::vector<std::int32_t> kLensB1S512 = {387};
 const std::vector<std::int32_t> kLensB32S32 = {32, 7,  19, 25, 3,  30, 14, 22, 9,  28, 17, 11, 31, 5,  24, 13,
                                                20, 27, 2,  16, 29, 8,  23, 12, 18, 26, 6,  21, 10, 15, 4,  1};
 
 void register_dot() {
-  for (const NamedDotCase& c : kDotCases) {
-    const std::string name = std::string("dot/") + c.name;
+  for (const NamedDotCase& c : dot_cases()) {
+    const std::string name = "dot/" + c.name;
     const SharedProblem problem = shared_problem([c] { return dot_problem(c.problem); });
     const Count count = c.problem.m == 1 ? count_decode : count_dot;
     for (const int threads : {1, 2}) {

@@ -134,6 +134,25 @@ class Results(unittest.TestCase):
             self.skipTest("built without oneDNN")
         self.counters(contenders, 3 if any(name.startswith("dot_graph/") for name in names) else 2, {"max_error"})
 
+    def test_other_cases_of_dot_are_measured_when_asked_for(self) -> None:
+        names = ("b2_h4_kv2_m3_n50_d24_causal", "b1_h2_m300_n8_d5")
+        asked, target = "--dot=" + ",".join(names), self.targets[0]
+        listed = attend_bench("--benchmark_list_tests", asked, "--benchmark_filter=^dot/").split()
+        for name in names:
+            self.assertIn(f"dot/{name}/{target}", listed)
+        report = json.loads(attend_bench(asked, "--benchmark_format=json", "--benchmark_min_time=0.001",
+                                         f"--benchmark_filter=^dot/({'|'.join(names)})(_weights)?/{target}$"))
+        self.assertEqual(len(report["benchmarks"]), 4)
+        for case in report["benchmarks"]:
+            self.assertLess(case["max_error"], 2e-6, case["name"])
+
+    def test_what_is_no_case_of_dot_is_said(self) -> None:
+        for name in ("b2_h16", "b0_h1_m1_n1_d1", "b1_h3_kv2_m1_n1_d1", "b1_h1_m1_n1_d1_lens", "b1_h1_m1_n1_d99999999"):
+            run = subprocess.run([sys.argv[1], f"--dot=b1_h1_m1_n1_d1,{name}"], capture_output=True, text=True,
+                                 timeout=60, check=False)
+            self.assertEqual((run.returncode, run.stdout), (1, ""))
+            self.assertIn(f'--dot is "{name}", expected a case such as b1_h32_kv8_m1_n4096_d128', run.stderr)
+
     def test_the_planner_is_measured_on_all_its_shapes(self) -> None:
         *cases, summary = self.run_cases("^planner/")["benchmarks"]
         self.assertTrue(summary["name"].startswith("planner/summary/"))

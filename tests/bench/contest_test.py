@@ -49,7 +49,7 @@ class Cases(unittest.TestCase):
         """Numbers too: every list of them that C++ has stands in Python."""
         layers = (ROOT / "bench/layers/layers_bench.cc").read_text(encoding="utf-8")
         additive = (ROOT / "bench/additive.h").read_text(encoding="utf-8")
-        problem = (ROOT / "bench/problem.h").read_text(encoding="utf-8")
+        problem = "".join((ROOT / "bench" / name).read_text(encoding="utf-8") for name in ("dot_cases.h", "dot_cases.cc"))
         names = set(re.findall(r'\{"(b[^"]*)", ', layers + additive + problem))
         bases = {name: case for table in (peer.DOT_CASES, peer.MULTI_HEAD_CASES, peer.ADDITIVE_CASES)
                  for name, case in table.items() if name in names}
@@ -58,6 +58,19 @@ class Cases(unittest.TestCase):
                 for body in re.findall(r"kLens\w+ = \{([^}]*)\}", layers + problem)}
         padded = (case.lens for table in (peer.DOT_CASES, peer.MULTI_HEAD_CASES) for case in table.values())
         self.assertEqual({x for x in padded if x}, lens)
+
+    def test_other_cases_of_dot_are_named_like_its_own(self) -> None:
+        """As attend_bench --dot takes them."""
+        for name, case in peer.DOT_CASES.items():
+            if not case.lens:
+                self.assertEqual(peer.DotCase.named(name), case)
+        for name in ("b1_h8_m4096_n77", "b0_h8_m1_n1_d1", "b1_h8_kv3_m1_n1_d1", "b1_h8_m1_n1_d1_lens", "r4096_n128"):
+            self.assertIsNone(peer.DotCase.named(name))
+        with mock.patch("sys.argv", ["x.py", "b1_h8_kv2_m4_n77_d40_causal"]):
+            asked = peer.arguments("", peer.DOT_CASES).cases
+        self.assertEqual(asked, {"b1_h8_kv2_m4_n77_d40_causal": peer.DotCase(1, 8, 2, 4, 77, 40, causal=True)})
+        with mock.patch("sys.argv", ["x.py"]):
+            self.assertEqual(list(peer.arguments("", peer.DOT_CASES).cases), list(peer.DOT_CASES))
 
     def test_rates_count_as_attend_bench_does(self) -> None:
         """4 H D sum(M len), half if causal; 4 E^2 (rows + valid keys) + 4 E S valid keys; time per valid score."""
@@ -80,7 +93,7 @@ class Cases(unittest.TestCase):
         printed = io.StringIO()
         with mock.patch("sys.argv", ["x.py", "--seconds", "0", "r4096_n128"]), contextlib.redirect_stdout(printed):
             args = peer.arguments("", peer.SOFTMAX_CASES)
-            peer.contend("library 1", "masked_softmax", peer.SOFTMAX_CASES, args, lambda case, _: (problem, forms))
+            peer.contend("library 1", "masked_softmax", args, lambda case, _: (problem, forms))
         first, new, old = printed.getvalue().splitlines()
         self.assertEqual(first, "library 1, 1 thread(s), seed 0")
         self.assertEqual(new, "masked_softmax/r4096_n128/new: library 1 refuses: RuntimeError: too old")
