@@ -9,8 +9,12 @@
 
 namespace attend::detail {
 
-// Rows of a key-value head that dot/lanes takes at a time: all, or a block of them.
-std::size_t lane_rows_at_a_time(const PlanImpl& plan);
+// What dot/lanes takes at a time of the query heads that share a key-value head: all, or a block, of some heads or of
+// queries of one.
+struct LaneBlockSize {
+  std::size_t heads, queries;
+};
+LaneBlockSize lane_block_size(const PlanImpl& plan);
 
 // Whether the path can serve the problem, as fast or not; few enough rows, or keys, that is, for kDecode and kLanes.
 bool dot_path_fits(const PlanImpl& plan, Pooling pooling);

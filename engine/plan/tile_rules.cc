@@ -90,19 +90,6 @@ std::size_t most_bytes(const PlanImpl& plan) {
   return plan.num_bytes(plan.shape.batch, plan.shape.num_queries, plan.shape.num_keys);
 }
 
-// What rows make a block of lanes: all that share a key-value head, or whole heads, or queries of one, as many in each
-// block; then of whole vectors.
-void choose_lane_block(PlanImpl& plan) {
-  const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
-  const std::size_t most = lane_rows_at_a_time(plan);
-  plan.lane_heads = std::clamp<std::size_t>(most / queries, 1, to_size(plan.heads_per_kv_head()));
-  plan.lane_queries = queries;
-  if (queries > most) {
-    const std::size_t even = divide_up(queries, divide_up(queries, most));
-    plan.lane_queries = round_up(even, plan.kernels->query_lanes.lanes);
-  }
-}
-
 std::string lane_blocks_text(const PlanImpl& plan) {
   if (!plan.has_lane_blocks()) return "";
   return ", in blocks of " + (plan.lane_heads > 1 ? count_text(plan.lane_heads, "head")
@@ -110,7 +97,9 @@ std::string lane_blocks_text(const PlanImpl& plan) {
 }
 
 void choose_lanes(PlanImpl& plan) {
-  choose_lane_block(plan);
+  const LaneBlockSize block = lane_block_size(plan);
+  plan.lane_heads = block.heads;
+  plan.lane_queries = block.queries;
   plan.group_queries = round_up(plan.lane_heads * plan.lane_queries, plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
   plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
