@@ -1,5 +1,5 @@
-// Attention of few queries, with queries in the lanes: nothing of keys or values is packed. They are read where they
-// lie, one number at a time, and broadcast against vectors whose lanes are queries:
+// Attention of queries in the lanes, few of them at a time: nothing of keys or values is packed. They are read where
+// they lie, one number at a time, and broadcast against vectors whose lanes are queries:
 //
 //     scores[key][lane] = sum_k keys[key][k] packed[k][lane]
 //     p[key][lane]      = 2^(scores[key][lane] - m[lane])

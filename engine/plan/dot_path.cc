@@ -307,6 +307,9 @@ std::string why_preferred(const PlanImpl& plan, Pooling pooling) {
     case Pooling::kDecode:
       return rows + ": reading keys and values once, in the order of memory, takes all the time";
     case Pooling::kLanes:
+      if (to_double(plan.rows_per_kv_head()) > most_lane_rows(plan)) {
+        return rows + ": they fill the lanes block by block, and so few keys would fill tiles badly";
+      }
       return rows + ": they fill the lanes, and packing keys and values would take longer than using them";
     case Pooling::kFused:
       return rows + ", enough to be worth packing keys and values for online softmax";

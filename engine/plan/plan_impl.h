@@ -37,7 +37,7 @@ enum class Pooling {
   // All scores of a row at once, softmax, then pooling: by the weights as they are returned or, where it goes by pairs
   // of terms, by powers, which are normalised to weights afterwards.
   kMaterialised,
-  kLanes,   // few queries: they are the lanes, keys and values are read where they lie
+  kLanes,   // few queries, or few keys: queries are the lanes, keys and values are read where they lie
   kDecode,  // a handful of queries: keys and values are read once, in the order of memory
 };
 

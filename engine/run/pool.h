@@ -1,6 +1,6 @@
 // Pools the values of heads by the softmax of their scores: the engine's centre, one file per way.
 //     pool_tiles.cc   tiles of packed queries and keys, fused or materialised
-//     pool_lanes.cc   few queries, which are the lanes
+//     pool_lanes.cc   few queries, or few keys: queries are the lanes
 //     pool_decode.cc  a handful of queries, keys and values read once in the order of memory
 #ifndef ATTEND_RUN_POOL_H_
 #define ATTEND_RUN_POOL_H_

@@ -1,4 +1,5 @@
-// Few queries: the queries of all heads that share keys and values are the lanes of vectors (kernels/query_lanes.h).
+// Few queries, or few keys: queries of heads that share keys and values are the lanes of vectors, all of them or block
+// by block (kernels/query_lanes.h).
 #include <algorithm>
 #include <array>
 #include <span>
