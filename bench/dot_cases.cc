@@ -25,10 +25,17 @@ std::int64_t take(std::string_view& text, std::string_view word) {
   const std::string_view digits = text.substr(word.size());
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  constexpr std::int64_t kMost = 1 << 24;  // tensors then fit no memory, but their sizes std::size_t
-  if (error != std::errc() || number < 1 || number > kMost) return 0;
+  if (error != std::errc() || number < 1) return 0;
   text.remove_prefix(word.size() + static_cast<std::size_t>(end - digits.data()));
   return number;
+}
+
+// Whether its tensors have no more numbers than 16 GiB hold.
+bool fits_memory(const DotCase& c) {
+  constexpr double kMost = 4294967296.0;
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const double rows = number(c.heads) * number(c.m) + number(c.kv_heads) * number(c.n);
+  return number(c.batch) * number(c.d) * rows <= kMost && number(c.heads) * number(c.m) * number(c.n) <= kMost;
 }
 
 }  // namespace
@@ -47,6 +54,7 @@ bool add_dot_case(std::string_view name) {
   if (text == "_causal") c.causal = Causal::kBottomRight;
   if (!text.empty() && text != "_causal") return false;
   if (std::min({c.batch, c.heads, c.kv_heads, c.m, c.n, c.d}) == 0 || c.heads % c.kv_heads != 0) return false;
+  if (!fits_memory(c)) return false;
   const auto same = [name](const NamedDotCase& other) { return other.name == name; };
   if (std::ranges::none_of(all_cases(), same)) all_cases().push_back({std::string(name), c});
   return true;

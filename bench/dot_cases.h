@@ -29,7 +29,7 @@ inline const std::vector<std::int32_t> kLensB8N512 = {383, 148, 511, 77, 290, 26
 const std::vector<NamedDotCase>& dot_cases();
 
 // bB_hH[_kvHKV]_mM_nN_dD[_causal], as "b1_h32_kv8_m1_n4096_d128": the case is added, unless it is there already. False:
-// that is no such name.
+// that is no such name, or of tensors beyond 16 GiB.
 bool add_dot_case(std::string_view name);
 
 }  // namespace attend::bench

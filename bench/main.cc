@@ -75,7 +75,8 @@ bool take_dot_cases(int& argc, char** argv) {
       if (add_dot_case(name)) continue;
       std::cerr << "attend_bench: --dot is \"" << name
                 << "\", expected a case such as b1_h32_kv8_m1_n4096_d128: batch, "
-                << "heads, heads of keys if they are fewer, queries, keys, size, and _causal if it is\n";
+                << "heads, heads of keys if they are fewer, queries, keys, size, and _causal if it is; tensors up to "
+                   "16 GiB\n";
       return false;
     }
   }

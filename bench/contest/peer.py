@@ -156,15 +156,15 @@ def arguments(doc: str, cases: Mapping[str, Any], compiles: bool = False) -> arg
                         help="per case and form; default: %(default)s")
     if compiles:
         parser.add_argument("--compile", action="store_true", help="torch.compile too, which needs a C++ compiler")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="default: " + " ".join(cases))
+    takes_others = cases is DOT_CASES
+    others = ", or others named like them" if takes_others else ""
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="default: " + " ".join(cases) + others)
     parsed = parser.parse_args()
     if parsed.threads < 1:
         parser.error(f"--threads is {parsed.threads}, expected at least 1")
-    takes_others = cases is DOT_CASES
     asked = {name: cases.get(name) or (DotCase.named(name) if takes_others else None) for name in parsed.cases}
     for name, case in asked.items():
         if case is None:
-            others = ", or others named like them" if takes_others else ""
             parser.error(f"no case {name}, expected some of: {' '.join(cases)}{others}")
     parsed.cases = asked or cases
     return parsed

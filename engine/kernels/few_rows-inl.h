@@ -138,12 +138,13 @@ HWY_INLINE V LoadOnce(V v) {
   return v;
 }
 
-// Two steps a turn are 8 % less for two rows on AVX-512, 17 for three (few_rows/dots_r*_n512_d128, Zen 5), and 10 more
-// for one row on SSE4.
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-#define ATTEND_TWO_STEPS _Pragma("GCC unroll 2")
+// Before a loop two of whose turns are to be one.
+#ifndef ATTEND_TWO_TURNS
+#if defined(__clang__)
+#define ATTEND_TWO_TURNS _Pragma("clang loop unroll_count(2)")
 #else
-#define ATTEND_TWO_STEPS
+#define ATTEND_TWO_TURNS _Pragma("GCC unroll 2")
+#endif
 #endif
 
 // kRows queries by 4 (kDotGroups / kRows) keys. Keys beyond num_keys are the last one again, and so is a fourth query
@@ -191,7 +192,11 @@ HWY_INLINE void DotBlock(D d, const DotRowsArgs& args, std::size_t row, std::siz
   std::size_t k = 0;
   {
     const auto load = [d](const float* p) HWY_ATTR { return hn::LoadU(d, p); };
-    ATTEND_TWO_STEPS
+// Two steps a turn: 8 % less for two rows on AVX-512, 17 for three, but on SSE4 10 more for one (EPYC (Zen 5),
+// few_rows/dots_r*_n512_d128).
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+    ATTEND_TWO_TURNS
+#endif
     for (; k + lanes <= size; k += lanes) {
       for (std::size_t j = 0; j < 4 * kKeyGroups; ++j) {
         if constexpr (kInto == PrefetchInto::kL2KeysThenL1) hwy::Prefetch(keys[j] + k + 4 * args.keys_stride);

@@ -227,8 +227,8 @@ HWY_INLINE LaneProduct RowsOfProduct(const LaneProduct& p, std::size_t row, std:
 // results are written as a whole: those 512 bytes apart took twice as long by columns. EPYC (Zen 5), AVX3, 8 heads of
 // 512 queries, us by columns and so: 8 keys of size 64 87 and 88, 96 131 and 128, 128 347 and 179, 256 410 and 328; 32
 // keys of size 128 521 and 472, 64 of size 256 1970 and 1780, 128 of size 128 1710 and 1640 (attend plan --layer dot
-// --shape 1,512,8,128 --num-heads 8 --tune). With 16 registers, where values are kept side by side, AVX2 and SSE4 lost
-// a tenth.
+// --shape 1,512,8,128 --num-heads 8 --tune; a group of rows alone: query_lanes/q64_n8_d128). With 16 registers, where
+// values are kept side by side, AVX2 and SSE4 lost a tenth.
 static constexpr bool kRowsFirst = kHas32Registers;
 static constexpr std::size_t kRowsFirstValues = 32768;
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/base/checked.h"
 #include "engine/plan/pair_rules.h"
@@ -17,17 +18,18 @@ namespace attend::detail {
 namespace {
 
 // The most rows that are offered to a path, preferred or not: at least as many as the rules below prefer, 14 rows and
-// 16 vectors, so that --tune may find another crossing on another machine.
+// 16 vectors, so that --tune may find another crossing on another machine. For lanes also the most of one group.
 constexpr double kMaxDecodeRows = 16, kMaxLanesRows = 64, kMaxVectors = 16;
-// Against no more keys than these, lanes are offered any number of rows, and take them block by block: threads can
-// share them, and how many make a block hardly matters. EPYC (Zen 5), 8 heads, 32 to 256 rows a block: AVX3, 4096
+// Against no more keys than these, lanes are offered any number of rows, and take them group by group: threads can
+// share them, and how many make a group hardly matters. EPYC (Zen 5), 8 heads, 32 to 256 rows a group: AVX3, 4096
 // queries of 77 keys of size 40 2.75 to 2.97 ms, least for 64 rows, 1024 of size 80 1.15 to 1.20; AVX2, least for 32,
 // 4.67 to 4.77 and 2.07 to 2.11.
-constexpr std::int64_t kMaxKeysOfBlocks = 256;
-constexpr std::size_t kLaneBlockRows = 32, kLaneBlockVectors = 4;
-// Blocks of several heads take more of them until their vectors are so full: 8 heads of 33 queries on one, 77 keys of
-// size 64, 36.5 us by one head a block and 31.3 by four. As few rows of several heads as one block holds stay one.
-constexpr double kFullBlock = 0.9;
+constexpr std::int64_t kMaxKeysOfGroups = 256;
+constexpr std::size_t kLaneGroupRows = 32, kLaneGroupVectors = 4;
+// Groups of several heads take more of them until their vectors are so full, or they are the largest: 8 heads of 33
+// queries on one, 77 keys of size 64, 36.5 us by one head a group and 31.3 by four. Where all rows of several heads fit
+// the largest they stay together: 32 heads on 8, 20 queries of 128 keys of size 64, 127 us, 140 in groups.
+constexpr double kFullGroup = 0.9;
 // Vectors of lanes that beat the fused tiles: more against few keys, which tiles hardly use once they are packed.
 // Against more keys wide ones must be full (kFull), unless values are padded by a fifth or more (kPadding: sizes 32, 80
 // and 96, where panels have 64 columns) or keys are far. With one lane to a vector lanes win only from afar.
@@ -59,7 +61,8 @@ constexpr double kFullBlock = 0.9;
 //                    32: size 64 1.15, 128 1.01, 256 1.05    64: size 32 1.20, 64 1.04, 96 1.00, 128 0.92
 //                    77: size 40 1.21, 80 1.07, 128 0.97     128: size 32 1.04, 64 0.95
 constexpr double kFewTermsOnZen5 = 6400, kVectorsForMoreTermsOnZen5 = 12;
-constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kAnyVectors = 1e9, kVectors = 8, kVectorsOfFour = 12;
+constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kAnyVectors = std::numeric_limits<double>::infinity(),
+                 kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
 // Rows, and terms of a row's scores, from which on tiles that score and pool by pairs of terms (pair_rules.cc) beat
 // wide lanes; more of narrow heads and on Zen 5, where tiles gain less. Lanes' time by theirs, EPYC (Zen 4), 4 heads:
@@ -254,21 +257,21 @@ bool lanes_pay(const PlanImpl& plan) {
 
 }  // namespace
 
-LaneBlockSize lane_block_size(const PlanImpl& plan) {
+LaneGroupSize lane_group_size(const PlanImpl& plan) {
   const std::size_t queries = std::max<std::size_t>(to_size(plan.shape.num_queries), 1);
   const std::size_t heads = to_size(plan.heads_per_kv_head()), lanes = plan.kernels->query_lanes.lanes;
-  const std::size_t rows = std::max(kLaneBlockRows, kLaneBlockVectors * lanes);
+  const std::size_t rows = std::max(kLaneGroupRows, kLaneGroupVectors * lanes);
   const auto fits = [&](std::size_t some) { return static_cast<double>(some * queries) <= most_lane_rows(plan); };
-  if (plan.shape.num_keys > kMaxKeysOfBlocks || heads * queries <= rows || (heads > 1 && fits(heads))) {
+  if (plan.shape.num_keys > kMaxKeysOfGroups || heads * queries <= rows || (heads > 1 && fits(heads))) {
     return {heads, queries};
   }
-  // Whole vectors, as many queries in each block.
+  // Whole vectors, as many queries in each group.
   if (queries > rows) return {1, round_up(divide_up(queries, divide_up(queries, rows)), lanes)};
   std::size_t best = rows / queries;
   const auto full = [&](std::size_t some) {
     return static_cast<double>(some * queries) / static_cast<double>(round_up(some * queries, lanes));
   };
-  for (std::size_t some = best + 1; some <= heads && fits(some) && full(best) < kFullBlock; ++some) {
+  for (std::size_t some = best + 1; some <= heads && fits(some) && full(best) < kFullGroup; ++some) {
     if (full(some) > full(best)) best = some;
   }
   return {best, queries};
@@ -282,7 +285,7 @@ bool dot_path_fits(const PlanImpl& plan, Pooling pooling) {
     case Pooling::kDecode:
       return is_product && rows <= kMaxDecodeRows;
     case Pooling::kLanes:
-      return is_product && (rows <= most_lane_rows(plan) || plan.shape.num_keys <= kMaxKeysOfBlocks);
+      return is_product && (rows <= most_lane_rows(plan) || plan.shape.num_keys <= kMaxKeysOfGroups);
     case Pooling::kFused:
     case Pooling::kMaterialised:
       break;
@@ -308,7 +311,7 @@ std::string why_preferred(const PlanImpl& plan, Pooling pooling) {
       return rows + ": reading keys and values once, in the order of memory, takes all the time";
     case Pooling::kLanes:
       if (to_double(plan.rows_per_kv_head()) > most_lane_rows(plan)) {
-        return rows + ": they fill the lanes block by block, and so few keys would fill tiles badly";
+        return rows + ": they fill the lanes group by group, and so few keys would fill tiles badly";
       }
       return rows + ": they fill the lanes, and packing keys and values would take longer than using them";
     case Pooling::kFused:

@@ -9,12 +9,12 @@
 
 namespace attend::detail {
 
-// What dot/lanes takes at a time of the query heads that share a key-value head: all, or a block, of some heads or of
+// What dot/lanes takes at a time of the query heads that share a key-value head: all, or a group, of some heads or of
 // queries of one.
-struct LaneBlockSize {
+struct LaneGroupSize {
   std::size_t heads, queries;
 };
-LaneBlockSize lane_block_size(const PlanImpl& plan);
+LaneGroupSize lane_group_size(const PlanImpl& plan);
 
 // Whether the path can serve the problem, as fast or not; few enough rows, or keys, that is, for kDecode and kLanes.
 bool dot_path_fits(const PlanImpl& plan, Pooling pooling);

@@ -145,7 +145,7 @@ struct PlanImpl {
   std::size_t query_ranges = 1;  // work items per head; does not touch results
   // dot/lanes, dot/decode: of the key-value heads, likewise; work items per entry and chunk.
   std::size_t head_ranges = 1;
-  // dot/lanes: query heads of a key-value head, and queries of each, that are lanes at a time: a block.
+  // dot/lanes: query heads of a key-value head, and queries of each, that are lanes at a time: a group.
   std::size_t lane_heads = 1, lane_queries = 1;
   LanesPrefetch lanes_prefetch;    // dot/lanes
   DecodePrefetch decode_prefetch;  // dot/decode
@@ -184,10 +184,10 @@ struct PlanImpl {
   // Steps of lanes over the keys of an item.
   std::size_t num_lane_steps() const { return divide_up(has_chunks() ? chunk_keys : key_capacity, tile_keys); }
   // Of a key-value head, of which so many queries are computed.
-  std::size_t num_lane_blocks(std::int64_t queries) const {
+  std::size_t num_lane_groups(std::int64_t queries) const {
     return divide_up(to_size(heads_per_kv_head()), lane_heads) * divide_up(to_size(queries), lane_queries);
   }
-  bool has_lane_blocks() const { return pooling == Pooling::kLanes && num_lane_blocks(shape.num_queries) > 1; }
+  bool has_lane_groups() const { return pooling == Pooling::kLanes && num_lane_groups(shape.num_queries) > 1; }
   // Query heads, and rows of queries, that share a key-value head: one row at least.
   std::int64_t heads_per_kv_head() const { return num_heads / num_kv_heads; }
   std::int64_t rows_per_kv_head() const { return std::max<std::int64_t>(shape.num_queries * heads_per_kv_head(), 1); }

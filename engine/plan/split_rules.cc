@@ -91,11 +91,11 @@ std::size_t lanes_head_ranges(const PlanImpl& plan, std::size_t items) {
 // Into how many ranges the queries of each key-value head go, or the heads of each entry where rows are read where they
 // lie.
 void choose_ranges(PlanImpl& plan) {
-  const bool by_head = !plan.reads_rows() || plan.has_lane_blocks();
+  const bool by_head = !plan.reads_rows() || plan.has_lane_groups();
   const std::int64_t heads_per_unit = by_head ? plan.num_kv_heads : 1;
   const std::size_t units = std::max<std::size_t>(to_size(plan.shape.batch * heads_per_unit), 1);
   const std::size_t tiles =
-      plan.has_lane_blocks() ? plan.num_lane_blocks(plan.shape.num_queries)
+      plan.has_lane_groups() ? plan.num_lane_groups(plan.shape.num_queries)
                              : divide_up(std::max<std::size_t>(to_size(plan.shape.num_queries), 1), plan.tile_queries);
   const std::size_t chunks = plan.num_chunks();
   const bool has_ranges = plan.options.threads > 1 && chunks == 1 && plan.window_keys == 0 && by_head;

@@ -90,26 +90,26 @@ std::size_t most_bytes(const PlanImpl& plan) {
   return plan.num_bytes(plan.shape.batch, plan.shape.num_queries, plan.shape.num_keys);
 }
 
-std::string lane_blocks_text(const PlanImpl& plan) {
-  if (!plan.has_lane_blocks()) return "";
-  return ", in blocks of " + (plan.lane_heads > 1 ? count_text(plan.lane_heads, "head")
+std::string lane_groups_text(const PlanImpl& plan) {
+  if (!plan.has_lane_groups()) return "";
+  return ", in groups of " + (plan.lane_heads > 1 ? count_text(plan.lane_heads, "head")
                                                   : std::to_string(plan.lane_queries) + " queries of a head");
 }
 
 void choose_lanes(PlanImpl& plan) {
-  const LaneBlockSize block = lane_block_size(plan);
-  plan.lane_heads = block.heads;
-  plan.lane_queries = block.queries;
+  const LaneGroupSize group = lane_group_size(plan);
+  plan.lane_heads = group.heads;
+  plan.lane_queries = group.queries;
   plan.group_queries = round_up(plan.lane_heads * plan.lane_queries, plan.kernels->query_lanes.lanes);
   plan.tile_queries = plan.group_queries;
   plan.tile_keys = std::min(plan.key_capacity, wanted_or(plan.wanted_tile_keys, kLanesTileKeys));
   plan.chunk_keys = plan.key_capacity > kChunkKeys ? kChunkKeys : 0;
   plan.reasons.push_back({"tiles", std::to_string(plan.group_queries) + " lanes x " + std::to_string(plan.tile_keys) +
                                        " keys, " + who_wants(plan) + "whose scores stay in L1" +
-                                       lane_blocks_text(plan)});
+                                       lane_groups_text(plan)});
   plan.lanes_prefetch = lanes_prefetch(this_cpu(), plan.kernels->query_lanes);
-  // A block of one head after the other is no order of memory.
-  if (plan.has_lane_blocks()) plan.lanes_prefetch.in_order = false;
+  // A group of one head after the other is no order of memory.
+  if (plan.has_lane_groups()) plan.lanes_prefetch.in_order = false;
   plan.reasons.push_back({"prefetch", text_of(plan.lanes_prefetch, most_bytes(plan))});
 }
 

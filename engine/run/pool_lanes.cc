@@ -1,5 +1,5 @@
-// Few queries, or few keys: queries of heads that share keys and values are the lanes of vectors, all of them or block
-// by block (kernels/query_lanes.h).
+// Few queries, or few keys: queries of heads that share keys and values are the lanes of vectors, all of them or group
+// by group (kernels/query_lanes.h).
 #include <algorithm>
 #include <array>
 #include <span>
@@ -24,12 +24,12 @@ struct HeadState {
 
 // Queries first to last - 1 of so many query heads that share a key-value head, from its first_head-th on: lanes at a
 // time.
-struct LaneBlock {
+struct LaneGroup {
   std::int64_t first_head, num_heads, first, last;
 };
 
-// The index-th block of an entry's key-value heads.
-LaneBlock lane_block(const PoolJob& job, std::int64_t b, std::size_t index) {
+// The index-th group of an entry's key-value heads.
+LaneGroup lane_group(const PoolJob& job, std::int64_t b, std::size_t index) {
   const PlanImpl& plan = *job.plan;
   const auto computed = static_cast<std::size_t>(job.visible.num_queries(b));
   const std::size_t per_heads = divide_up(computed, plan.lane_queries);
@@ -42,7 +42,7 @@ LaneBlock lane_block(const PoolJob& job, std::int64_t b, std::size_t index) {
 }
 
 // The queries of one entry that share a key-value head, of some such heads, against all their keys or one chunk of
-// them; block by block, where they are more than are lanes at a time.
+// them; group by group, where they are more than are lanes at a time.
 class LanesPooler {
  public:
   LanesPooler(const PoolJob& job, const HeadsItem& item, const PoolJob::KeyRange& keys, std::byte* worker)
@@ -65,35 +65,35 @@ class LanesPooler {
         next_rows_(job),
         next_slices_(job) {}
 
-  // Blocks first to last - 1. next: the item that the worker goes on with.
+  // Groups first to last - 1. next: the item that the worker goes on with.
   void pool(std::size_t first, std::size_t last, std::size_t next) {
     for (std::size_t i = first; i < last; ++i) {
-      const LaneBlock block = lane_block(job_, b_, i);
+      const LaneGroup group = lane_group(job_, b_, i);
       if (is_far_ && !in_order_) {
         const bool ends = i + 1 == last;
-        prefetch_behind_block(block, ends ? LaneBlock{} : lane_block(job_, b_, i + 1));
+        prefetch_behind_group(group, ends ? LaneGroup{} : lane_group(job_, b_, i + 1));
         if (ends) next_rows_.set_next_item(next, plan_.tile_keys);
       }
-      pool_block(block, next);
+      pool_group(group, next);
     }
   }
 
  private:
   // The first head's rows: of several, the others lie elsewhere.
-  void prefetch_behind_block(const LaneBlock& block, const LaneBlock& behind) {
+  void prefetch_behind_group(const LaneGroup& group, const LaneGroup& behind) {
     const std::int64_t head = heads_.first * plan_.heads_per_kv_head();
-    next_rows_.set_current(b_, {head + block.first_head, block.first, block.last},
+    next_rows_.set_current(b_, {head + group.first_head, group.first, group.last},
                            {head + behind.first_head, behind.first, behind.last});
   }
-  void pool_block(const LaneBlock& block, std::size_t next) {
-    first_head_ = block.first_head;
-    first_query_ = block.first;
-    num_heads_ = static_cast<std::size_t>(block.num_heads);
-    num_queries_ = static_cast<std::size_t>(block.last - block.first);
+  void pool_group(const LaneGroup& group, std::size_t next) {
+    first_head_ = group.first_head;
+    first_query_ = group.first;
+    num_heads_ = static_cast<std::size_t>(group.num_heads);
+    num_queries_ = static_cast<std::size_t>(group.last - group.first);
     used_ = num_heads_ * num_queries_;
     num_lanes_ = round_up(used_, kernels_.lanes);
     longest_ = count_keys();
-    if (longest_ <= begin_ && is_last()) return clear_block(block);
+    if (longest_ <= begin_ && is_last()) return clear_group(group);
     std::fill_n(tile_lens_, num_lanes_, 0);
     is_one_step_ = longest_ - begin_ <= plan_.tile_keys;
     // Of keys that come from far, a step of all heads before the next one, where that is the order of memory.
@@ -101,11 +101,11 @@ class LanesPooler {
     step_by_step ? pool_steps(next) : pool_heads(next);
   }
 
-  // A block none of whose queries sees a key, where others do.
-  void clear_block(const LaneBlock& block) const {
+  // A group none of whose queries sees a key, where others do.
+  void clear_group(const LaneGroup& group) const {
     for (std::int64_t kv_head = heads_.first; kv_head < heads_.last; ++kv_head) {
-      const std::int64_t first = kv_head * plan_.heads_per_kv_head() + block.first_head;
-      for (std::int64_t h = first; h < first + block.num_heads; ++h) clear_rows(job_, b_, h, block.first, block.last);
+      const std::int64_t first = kv_head * plan_.heads_per_kv_head() + group.first_head;
+      for (std::int64_t h = first; h < first + group.num_heads; ++h) clear_rows(job_, b_, h, group.first, group.last);
     }
   }
   // Else merge_chunks goes on.
@@ -353,7 +353,7 @@ class LanesPooler {
   const bool keep_values_;
   const bool is_far_;                              // what is to be prefetched
   const bool in_order_;                            // and by next_slices_
-  std::int64_t first_head_ = 0, first_query_ = 0;  // of the block at work
+  std::int64_t first_head_ = 0, first_query_ = 0;  // of the group at work
   std::size_t num_heads_ = 0, num_queries_ = 0;    // query heads of a key-value head; queries of each
   std::size_t used_ = 0, num_lanes_ = 0;           // lanes that are queries; with those that pad vectors
   std::size_t longest_ = 0;
@@ -373,8 +373,8 @@ void pool_lanes(const PoolJob& job, const Item& item, std::byte* worker) {
   const PoolJob::KeyRange keys = job.chunk_range(at.b, at.chunk);
   if (at.range == 0 && !begin_heads(job, at.b, at.heads.first, at.heads.last, at.chunk)) return;
   if (keys.begin >= keys.limit) return;
-  const std::size_t blocks = job.plan->num_lane_blocks(job.visible.num_queries(at.b)), ranges = job.plan->query_ranges;
-  const std::size_t first = blocks * at.range / ranges, last = blocks * (at.range + 1) / ranges;
+  const std::size_t groups = job.plan->num_lane_groups(job.visible.num_queries(at.b)), ranges = job.plan->query_ranges;
+  const std::size_t first = groups * at.range / ranges, last = groups * (at.range + 1) / ranges;
   LanesPooler(job, at, keys, worker).pool(first, last, item.next);
 }
 

@@ -143,9 +143,9 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
     for (const std::int64_t queries : {16 * lanes - 1, 16 * lanes, 16 * lanes + 1, 1000 * lanes}) {
       CHECK(path(queries, few_keys, 64) == (single ? "dot/fused" : "dot/lanes"));
     }
-    const Plan in_blocks =
+    const Plan in_groups =
         layer.plan({.num_queries = 5000, .num_keys = few_keys, .query_size = 64}, {.target = target});
-    CHECK((in_blocks.explain().find("the lanes block by block, and so few keys") == std::string::npos) == single);
+    CHECK((in_groups.explain().find("the lanes group by group, and so few keys") == std::string::npos) == single);
     if (!(wide && this_cpu().is_zen5())) CHECK(path(16 * lanes, few_keys + 1, 64) == "dot/fused");
     // Beyond 12 MiB, or 6 of wide vectors, keys and values are read in the order of memory for 8 rows, and by wide
     // vectors that are not full.

@@ -1,4 +1,4 @@
-// dot/lanes with more rows than are lanes at a time: block by block. The truth, and the bits of a plan for one block.
+// dot/lanes with more rows than are lanes at a time: group by group. The truth, and the bits of a plan for one group.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/kernels/query_lanes.h"
 #include "tests/support/compare.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
@@ -31,8 +32,8 @@ std::vector<float> normal_numbers(Random& random, std::int64_t count) {
 
 }  // namespace
 
-TEST_CASE("lanes in blocks: the truth for any mask, group of heads and padding, alone, prepared and on any threads") {
-  // Blocks of queries of a head, of which 1 or 3 share keys; blocks of some of 8, 20 and 90 heads.
+TEST_CASE("lanes in groups: the truth for any mask, group of heads and padding, alone, prepared and on any threads") {
+  // Groups of queries of a head, of which 1 or 3 share keys; groups of some of 8, 20 and 90 heads.
   for (const auto& [num_heads, num_kv_heads, num_queries] :
        std::vector<std::array<std::int64_t, 3>>{{2, 2, 300}, {6, 2, 131}, {8, 1, 33}, {20, 1, 15}, {90, 1, 3}}) {
     for (const Lens lens : kAllLens) {
@@ -55,7 +56,7 @@ TEST_CASE("lanes in blocks: the truth for any mask, group of heads and padding, 
             PlanOptions options{.target = target, .attention_weights = with_weights, .path = kPath};
             options.padding = padding;
             const Plan plan = c.attention.plan(c.shape, options);
-            REQUIRE(plan.explain().find("in blocks of ") != std::string::npos);
+            REQUIRE(plan.explain().find("in groups of ") != std::string::npos);
             const RunResult result = run_plan(plan, c.inputs(), with_weights);
             check_within(result.output, result.attention_weights, truth, c.bound(truth));
             check_same_alone(c, plan, with_weights);
@@ -69,7 +70,7 @@ TEST_CASE("lanes in blocks: the truth for any mask, group of heads and padding, 
   }
 }
 
-TEST_CASE("lanes in blocks: a row has the bits that it has among a few") {
+TEST_CASE("lanes in groups: a row has the bits that it has among a few") {
   constexpr std::int64_t kHeads = 2, kQueries = 290, kFew = 7, kKeys = 40, kSize = 20, kValueSize = 33;
   Random random(83);
   const std::vector<float> queries = normal_numbers(random, kHeads * kQueries * kSize);
@@ -107,7 +108,7 @@ TEST_CASE("lanes in blocks: a row has the bits that it has among a few") {
   });
 }
 
-TEST_CASE("lanes in blocks: threads share the blocks of a head, and runs with fewer queries have fewer") {
+TEST_CASE("lanes in groups: threads share the groups of a head, and runs with fewer queries have fewer") {
   const LayerCase c({.layer = Layer::kDot,
                      .batch = 1,
                      .num_queries = 500,
@@ -131,6 +132,30 @@ TEST_CASE("lanes in blocks: threads share the blocks of a head, and runs with fe
         CHECK(same_bits(result.output.data(), expected.output.data(), result.output.size()));
       }
     }
+  });
+}
+
+TEST_CASE("lanes in groups: whole vectors of one head's queries, or heads that fill vectors; few rows stay together") {
+  for_each_target([&](const Target& target) {
+    const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
+    const auto tiles = [&](std::int64_t heads, std::int64_t queries, std::int64_t keys) {
+      const Shape shape{
+          .num_queries = queries, .num_keys = keys, .query_size = 8, .num_heads = heads, .num_kv_heads = 1};
+      const std::string text = DotAttention().plan(shape, {.target = target, .path = kPath}).explain();
+      const std::size_t at = text.find("  tiles");
+      return text.substr(at, text.find('\n', at) - at);
+    };
+    const auto is_whole = [&](const std::string& line) { return line.find("in groups") == std::string::npos; };
+    const std::int64_t rows = std::max<std::int64_t>(32, 4 * lanes), most = std::max<std::int64_t>(64, 16 * lanes);
+    CHECK(is_whole(tiles(1, rows, 256)));
+    CHECK(tiles(1, rows + 1, 256)
+              .ends_with("in groups of " + std::to_string((rows / 2 + lanes) / lanes * lanes) + " queries of a head"));
+    CHECK(is_whole(tiles(1, rows + 1, 257)));
+    CHECK_THROWS_AS(tiles(1, most + 1, 257), Error);
+    CHECK(is_whole(tiles(most / 8, 8, 77)));
+    CHECK(tiles(most / 8 + 1, 8, 77).ends_with("in groups of " + std::to_string(rows / 8) + " heads"));
+    if (lanes == 16) CHECK(tiles(8, 33, 77).ends_with("in groups of 4 heads"));
+    if (lanes == 8) CHECK(tiles(20, 9, 77).ends_with("in groups of 4 heads"));
   });
 }
 
