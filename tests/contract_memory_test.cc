@@ -45,7 +45,9 @@ std::size_t worker_bytes(const Plan& plan, int threads) {
   REQUIRE(end != std::string::npos);
   const std::size_t bytes = std::stoull(text.substr(at + before.size(), end - at - before.size()));
   CHECK(bytes > 0);
-  CHECK(bytes * static_cast<std::size_t>(threads) <= plan.workspace_bytes());
+  // And between two of them what a core may fetch that passes over one.
+  const std::size_t workers = static_cast<std::size_t>(threads);
+  CHECK(bytes * workers + (workers - 1) * 64 * 1024 <= plan.workspace_bytes());
   return bytes;
 }
 

@@ -50,7 +50,8 @@ std::string explain(const PlanImpl& plan, const TierCounts* counts) {
                              " floats a panel");
   text += line("workspace", std::to_string(layout.total) + " bytes = " + std::to_string(layout.workers) + " shared + " +
                                 std::to_string(plan.options.threads) + " x " + std::to_string(layout.worker_bytes) +
-                                " per thread; prepared keys take " + std::to_string(plan.prepared.total) + " bytes");
+                                " per thread" + (plan.options.threads > 1 ? ", 64 KiB apart" : "") +
+                                "; prepared keys take " + std::to_string(plan.prepared.total) + " bytes");
   const Work work = count_work(plan);
   text += line("work", rounded(work.score_flops + work.pool_flops + work.projection_flops) + "FLOP in products, " +
                            rounded(work.exps) + "exp, " +

@@ -63,7 +63,7 @@ struct WorkspaceLayout {
   std::size_t pooled = 0;                     // multi-head: (B, M, H * head_value_size), before the output map
   // Results of the chunks of keys: (B, H, chunks, M), rows of values padded to panels.
   std::size_t chunk_accumulators = 0, chunk_max = 0, chunk_sum = 0;
-  std::size_t workers = 0, worker_bytes = 0;  // worker w at workers + w * worker_bytes
+  std::size_t workers = 0, worker_bytes = 0, worker_stride = 0;  // the first one's part; of each; from one to the next
   // Within a worker, while pooling.
   std::size_t packed_keys = 0, packed_values = 0;                 // a span
   std::size_t window_exps = 0, window_max = 0;                    // keys that the worker projects itself
@@ -83,6 +83,8 @@ struct WorkspaceLayout {
   // Within a worker, while projecting: results that only a sink wants, the map's scratch.
   std::size_t rows_out = 0, map_scratch = 0;
   std::size_t total = 0;
+
+  std::size_t worker(std::size_t index) const { return workers + index * worker_stride; }
 };
 
 // Byte offsets into prepared keys, and what is there (run/key_side.h).

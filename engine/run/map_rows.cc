@@ -114,7 +114,7 @@ void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* work
     for (const MapJob& job : jobs) {
       const std::size_t own = job.num_blocks(block_rows);
       if (block < own) {
-        std::byte* memory = workspace + plan.layout.workers + item.worker * plan.layout.worker_bytes;
+        std::byte* memory = workspace + plan.layout.worker(item.worker);
         if (!map_block(job, block, block_rows, plan, memory)) failed.store(true, std::memory_order_relaxed);
         return;
       }

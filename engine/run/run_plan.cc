@@ -28,7 +28,7 @@ struct Run {
     return reinterpret_cast<T*>(workspace + offset);
   }
   std::byte* worker(std::size_t index) const {
-    return workspace + plan.layout.workers + index * plan.layout.worker_bytes;
+    return workspace + plan.layout.worker(index);
   }
 };
 
