@@ -3,6 +3,7 @@
 #define ATTEND_RUN_ITEMS_H_
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 
@@ -16,26 +17,47 @@ struct Item {
   std::size_t next;    // the item that this worker probably goes on with, if there is such
 };
 
-// What a worker draws at a time: neighbouring items, since rows of neighbouring heads share a line where memory begins
-// within one, as malloc's does. Fewer as the end nears, one at last, so that workers finish together. Against one by
-// one, attend plan --layer dot --shape 8,32,32,64 --num-heads 8 --threads 2 --measure: 187 instead of 251 us;
-// threads/dot_b64_h8_m32_n32_d64_t2, whose tensors begin with a line, is as fast either way.
-struct Draw {
-  std::size_t first, count;
+// The items of a loop, dealt out before it begins: neighbours to the same worker, since rows of neighbouring heads
+// share a line where memory begins within one, as malloc's does; and the same part of them in each loop of a run, and
+// in the next run, so that a worker finds in its own cache what it wrote there. Who is done with its own helps the
+// others.
+class Deal {
+ public:
+  Deal(std::size_t num_items, std::size_t workers) : count_(std::min(workers, kMostHands)) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      hands_[i].next.store(num_items * i / count_, std::memory_order_relaxed);
+      hands_[i].last = num_items * (i + 1) / count_;
+    }
+  }
+
+  // Calls work(item) for what one of so many workers draws until nothing is left.
+  template <class Work>
+  void draw_all(std::size_t worker, std::size_t workers, const Work& work) {
+    const std::size_t own = worker * count_ / workers;
+    for (std::size_t i = 0; i < count_; ++i) {
+      Hand& hand = hands_[(own + i) % count_];
+      for (std::size_t item = hand.draw(); item < hand.last; item = hand.draw()) work(item);
+    }
+  }
+
+ private:
+  // Of more workers several draw from one.
+  static constexpr std::size_t kMostHands = 64;
+  struct alignas(64) Hand {
+    std::atomic<std::size_t> next;
+    std::size_t last;
+
+    // Below last, or nothing is left. A look first: those that are empty are looked into by all.
+    std::size_t draw() { return next.load() < last ? next.fetch_add(1) : last; }
+  };
+
+  std::size_t count_;
+  std::array<Hand, kMostHands> hands_;
 };
-inline Draw draw_items(std::atomic<std::size_t>& next, std::size_t num_items, std::size_t workers) {
-  constexpr std::size_t kDrawsPerWorker = 4;  // of what is left
-  std::size_t first = next.load(), count = 0;
-  do {
-    if (first >= num_items) return {first, 0};
-    count = std::max<std::size_t>((num_items - first) / (kDrawsPerWorker * workers), 1);
-  } while (!next.compare_exchange_weak(first, first + count));
-  return {first, count};
-}
 
 // Calls work(const Item&) once for every item. At most `workers` calls run at a time, each with its own worker number.
-// Items are drawn from a counter, so that an executor may run its tasks in any order, one after another included. What
-// an item computes depends on its index alone.
+// An executor may run its tasks in any order, one after another included. What an item computes depends on its index
+// alone.
 template <class Work>
 void run_items(Executor& executor, int workers, std::size_t num_items, const Work& work) {
   const std::size_t tasks = std::min(
@@ -44,18 +66,9 @@ void run_items(Executor& executor, int workers, std::size_t num_items, const Wor
     for (std::size_t item = 0; item < num_items; ++item) work(Item{item, 0, item + 1});
     return;
   }
-  std::atomic<std::size_t> next{0};
+  Deal deal(num_items, tasks);
   executor.parallel_for(tasks, [&](std::size_t worker) {
-    const auto draw = [&] { return draw_items(next, num_items, tasks); };
-    for (Draw now = draw(), then; now.count > 0; now = then) {
-      const std::size_t last = now.first + now.count - 1;
-      for (std::size_t item = now.first; item < last; ++item) work(Item{item, worker, item + 1});
-      // Drawn before the last item is done, so that this knows its next one. Near the end, where items go one by one,
-      // drawn after it, so that an idle worker gets the next item; `next` is a guess then.
-      if (now.count > 1) then = draw();
-      work(Item{last, worker, now.count > 1 ? then.first : last + tasks});
-      if (now.count == 1) then = draw();
-    }
+    deal.draw_all(worker, tasks, [&](std::size_t item) { work(Item{item, worker, item + 1}); });
   });
 }
 

@@ -1,4 +1,5 @@
 // The built-in executor. The caller works too; workers look out for the next loop for a moment, then sleep.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -45,8 +46,9 @@ bool spin_until(const Condition& condition) {
 
 int ThreadPool::available_threads() { return threads_for(usable_cpus(), quota_cpus()); }
 
-// One loop at a time. A loop is a generation: workers notice when it changes, draw task numbers until none is left, and
-// the caller returns when the last task has.
+// One loop at a time. A loop is a generation: workers notice when it changes, take tasks until none is left, and the
+// caller returns when the last task has. Thread i begins with task i: what loops that follow each other do in the same
+// task is in the cache of one core.
 struct ThreadPool::Impl {
   std::mutex one_loop;  // parallel_for calls take turns
   std::mutex mutex;     // of everything below but what is atomic, which may be read without
@@ -57,10 +59,18 @@ struct ThreadPool::Impl {
   std::atomic<std::size_t> generation{0};
   std::atomic<int> working{0};  // threads inside the current loop
   std::atomic<bool> caller_sleeps{false}, stopping{false};
-  std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> next{0};      // of the tasks that are no thread's own
+  std::vector<std::atomic<bool>> taken;  // whether those that are one's own are, by task
 
-  void draw(const TaskRef& run, std::size_t tasks) {
+  bool take(std::size_t own) { return !taken[own].load() && !taken[own].exchange(true); }
+
+  void draw(std::size_t thread, const TaskRef& run, std::size_t tasks) {
+    const std::size_t own = std::min(tasks, taken.size());
+    if (thread < own && take(thread)) run(thread);
     for (std::size_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) run(i);
+    for (std::size_t i = 0; i < own; ++i) {  // of threads that are late
+      if (take(i)) run(i);
+    }
   }
 
   // A worker is done with its loop. It takes the mutex only for a caller who sleeps: one who spins would find it taken,
@@ -80,7 +90,7 @@ struct ThreadPool::Impl {
     for (std::thread& thread : threads) thread.join();
   }
 
-  void work() {
+  void work(std::size_t thread) {
     std::size_t seen = 0;
     const auto called = [&] { return stopping.load() || generation.load() != seen; };
     while (true) {
@@ -94,7 +104,7 @@ struct ThreadPool::Impl {
       const std::size_t tasks = num_tasks;
       ++working;
       lock.unlock();
-      draw(run, tasks);
+      draw(thread, run, tasks);
       leave();
     }
   }
@@ -102,9 +112,10 @@ struct ThreadPool::Impl {
 
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
   if (threads < 0) fail("threads is ", threads, ", expected at least 0");
-  const int count = threads == 0 ? available_threads() : threads;
+  const std::size_t count = static_cast<std::size_t>(threads == 0 ? available_threads() : threads);
   try {
-    for (int i = 1; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->work(); });
+    for (std::size_t i = 1; i < count; ++i) impl_->threads.emplace_back([impl = impl_.get(), i] { impl->work(i); });
+    impl_->taken = std::vector<std::atomic<bool>>(count);
   } catch (const std::exception& error) {
     impl_->stop();
     fail("threads is ", threads, ", but thread ", impl_->threads.size() + 2, " cannot be started: ", error.what());
@@ -121,11 +132,12 @@ void ThreadPool::parallel_for(std::size_t num_tasks, TaskRef task) {
     const std::lock_guard lock(impl_->mutex);
     impl_->task = &task;
     impl_->num_tasks = num_tasks;
-    impl_->next.store(0);
+    impl_->next.store(std::min(num_tasks, impl_->taken.size()));
+    for (std::atomic<bool>& taken : impl_->taken) taken.store(false);
     ++impl_->generation;
   }
   impl_->wake.notify_all();
-  impl_->draw(task, num_tasks);
+  impl_->draw(0, task, num_tasks);
   // All tasks are drawn; wait for those that other threads still run. A thread that comes from now on finds no task.
   {
     const std::lock_guard lock(impl_->mutex);

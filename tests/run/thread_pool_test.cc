@@ -77,6 +77,32 @@ TEST_CASE("pool of threads: tasks overlap, the caller works too, and no more thr
   }
 }
 
+TEST_CASE("pool of threads: thread i begins with task i, so that loops after each other find their data in its cache") {
+  constexpr std::size_t kThreads = 4;
+  ThreadPool pool(kThreads);
+  std::vector<std::thread::id> ids(kThreads);
+  std::atomic<std::size_t> arrived{0};
+  // Nobody takes a second task before all have their first one.
+  const auto meet = [&] {
+    const std::size_t round = arrived++ / kThreads;
+    while (arrived < (round + 1) * kThreads) std::this_thread::yield();
+  };
+  pool.parallel_for(kThreads, [&](std::size_t task) {
+    ids[task] = std::this_thread::get_id();
+    meet();
+  });
+  CHECK(ids[0] == std::this_thread::get_id());
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    std::atomic<int> wrong{0};
+    pool.parallel_for(kThreads + repeat % 2, [&](std::size_t task) {
+      if (task >= kThreads) return;
+      if (ids[task] != std::this_thread::get_id()) ++wrong;
+      meet();
+    });
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("pool of threads: far more tasks than threads, each once") {
   ThreadPool pool(3);
   std::vector<unsigned char> runs(200000, 0);
