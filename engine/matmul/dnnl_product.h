@@ -52,8 +52,9 @@ class DnnlProduct final : public Product {
   void prepare_for(int num_calls) const override;
   // Allocates nothing itself but for that; oneDNN's execute makes some small allocations of its own. False also where
   // there is no memory for it.
-  [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
-                              float* const* results, std::size_t num_rows, std::byte* scratch) const override;
+  [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns,
+                              const float* const* rows, float* const* results, std::size_t num_rows,
+                              std::byte* scratch) const override;
 
  private:
   struct Impl;

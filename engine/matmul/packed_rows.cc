@@ -149,24 +149,27 @@ std::size_t PackedRows::scratch_bytes(std::size_t most_rows) const noexcept {
   return std::max(of_pairs, of_parts);
 }
 
-bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows, float* const* results,
-                          std::size_t num_rows, std::byte* scratch) const {
+bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns, const float* const* rows,
+                          float* const* results, std::size_t num_rows, std::byte* scratch) const {
+  const std::size_t panel = columns.first / kernels::kLinearPanel;
   const kernels::LinearRowsArgs args{.rows = rows,
                                      .results = results,
                                      .num_rows = num_rows,
-                                     .weights = panels_.get(),
-                                     .bias = bias_.get(),
+                                     .weights = panels_.get() + columns.first * in_,
+                                     .bias = bias_ == nullptr ? nullptr : bias_.get() + columns.first,
                                      .in = in_,
-                                     .out = out_};
+                                     .out = columns.count};
   if (goes_by_parts(kernels)) {
-    kernels.multiply_by_parts(
-        {.linear = args, .parts = parts_of_panels_.get(), .scratch = reinterpret_cast<std::uint16_t*>(scratch)});
+    const std::size_t panel_parts = kernels::parts_size(kernels::kLinearPanel, in_);
+    kernels.multiply_by_parts({.linear = args,
+                               .parts = parts_of_panels_.get() + panel * panel_parts,
+                               .scratch = reinterpret_cast<std::uint16_t*>(scratch)});
   } else if (goes_by_pairs(kernels)) {
     // Zen 5 has weights in L1 in time by itself, and starting instructions is what bounds products by pairs there:
     // AVX3, with prefetches and without, linear/r256_i768_o768 1193 and 1118 us, r512_i256_o256 281 and 263. Zen 4,
     // where their distance was chosen, is not measured without.
     kernels.multiply_by_pairs({.linear = args,
-                               .pair_sums = pair_sums_.get(),
+                               .pair_sums = pair_sums_.get() + columns.first,
                                .weights_mean_square = mean_square_,
                                .scratch = reinterpret_cast<float*>(scratch),
                                .prefetches_weights = !this_cpu().is_zen5()});

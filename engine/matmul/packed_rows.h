@@ -36,10 +36,12 @@ class PackedRows final : public Product {
   std::string implementation() const override;
   bool goes_by_pairs(const kernels::LinearRowsKernels& kernels) const noexcept override;
   bool goes_by_parts(const kernels::LinearRowsKernels& kernels) const noexcept override;
+  bool splits_columns() const noexcept override { return true; }
   std::size_t scratch_bytes(std::size_t most_rows) const noexcept override;
   void prepare_for(int /*num_calls*/) const override {}
-  [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
-                              float* const* results, std::size_t num_rows, std::byte* scratch) const override;
+  [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns,
+                              const float* const* rows, float* const* results, std::size_t num_rows,
+                              std::byte* scratch) const override;
 
  private:
   void take_pair_sums(TensorView<const float> W);

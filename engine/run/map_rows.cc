@@ -35,8 +35,9 @@ void for_each_entry(const MapJob& job, Place place, std::int64_t count, const Vi
   }
 }
 
-// The next rows in one call. A sink wants its rows while they are in cache.
-bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
+// The next rows in one call. A sink wants its rows while they are in cache, and all columns of them.
+bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const matmul::Columns& columns,
+              const PlanImpl& plan, std::byte* worker) {
   constexpr std::size_t kMax = matmul::Linear::kMaxRows;
   const std::size_t out = job.map->out_size();
   const bool kept = job.destination.data != nullptr;
@@ -48,11 +49,11 @@ bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const P
     for (std::int64_t i = 0; i < n; ++i) {
       const auto at = static_cast<std::size_t>(index + i);
       sources[at] = job.source.at(b, 0, row + i);
-      results[at] = kept ? job.destination.at(b, 0, row + i) : unkept + at * out;
+      results[at] = (kept ? job.destination.at(b, 0, row + i) : unkept + at * out) + columns.first;
     }
   });
-  if (!job.map->multiply(plan.linear_rows(job.map), sources.data(), results.data(), static_cast<std::size_t>(count),
-                         worker + plan.layout.map_scratch)) {
+  if (!job.map->multiply_columns(plan.linear_rows(job.map), columns, sources.data(), results.data(),
+                                 static_cast<std::size_t>(count), worker + plan.layout.map_scratch)) {
     return false;
   }
   if (job.sink == nullptr) return true;
@@ -63,62 +64,79 @@ bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const P
   return true;
 }
 
-std::size_t count_blocks(std::span<const MapJob> jobs, std::size_t block_rows) {
-  std::size_t blocks = 0;
-  for (const MapJob& job : jobs) blocks += job.num_blocks(block_rows);
-  return blocks;
-}
+bool has_sink(const MapJob& job) { return job.sink != nullptr || job.destination.data == nullptr; }
 
-}  // namespace
-
-std::size_t MapJob::num_blocks(std::size_t block_rows) const {
-  return map == nullptr ? 0 : divide_up(static_cast<std::size_t>(num_rows()), block_rows);
-}
-
-bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
-  const bool sinks = job.sink != nullptr || job.destination.data == nullptr;
+bool map_columns(const MapJob& job, std::int64_t first, std::int64_t end, const matmul::Columns& columns,
+                 const PlanImpl& plan, std::byte* worker) {
   const auto most = static_cast<std::int64_t>(plan.window_keys > 0 ? job.map->few_rows(plan.linear_rows(job.map))
-                                              : sinks              ? matmul::Linear::kRowBlock
+                                              : has_sink(job)      ? matmul::Linear::kRowBlock
                                                                    : matmul::Linear::kMaxRows);
-  for (const std::int64_t end = first + count; first < end; first += most) {
-    if (!map_next(job, first, std::min(most, end - first), plan, worker)) return false;
+  for (; first < end; first += most) {
+    if (!map_next(job, first, std::min(most, end - first), columns, plan, worker)) return false;
   }
   return true;
 }
 
-bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows, const PlanImpl& plan, std::byte* worker) {
-  const auto first = static_cast<std::int64_t>(block * block_rows);
-  return map_rows(job, first, std::min(static_cast<std::int64_t>(block_rows), job.num_rows() - first), plan, worker);
+// The least rows and columns of a piece, and what pieces begin with multiples of: whole steps of any kernel. Rows come
+// first, since all columns of a row are written by one worker then; of large weights, which workers would rather not
+// all read, only where there are many. EPYC (Zen 5), 2 threads on cores without a common L3, us with at least 16 rows,
+// with 64 and by columns alone: one entry of 77 in a layer of 768 with 12 heads 980, 1040, 1040, of 1280 with 20 heads
+// 3540, 3210, 3210, of 512 in a layer of 768 8540, 8560, 9080
+// (attend plan --layer multi-head --num-heads 12 --shape 1,77,77,768 --threads 2 --measure).
+constexpr std::size_t kFewestRows = 16, kFewestOfLargeWeights = 64, kLargeWeightBytes = std::size_t{4} << 20;
+constexpr std::size_t kRowUnit = 16, kFewestColumns = 64, kColumnUnit = 32;
+
+// Where part `part` of `parts` begins, of so many shared out evenly by whole units.
+std::size_t part_begin(std::size_t count, std::size_t unit, std::size_t part, std::size_t parts) {
+  return std::min(count, divide_up(count, unit) * part / parts * unit);
 }
 
-std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers) {
-  constexpr std::size_t kFewestRows = 16;
-  std::size_t rows = matmul::Linear::kMaxRows;
-  if (workers <= 1) return rows;
-  // With four blocks for each worker the last one idles for a quarter of its time at worst. Fewer rows cost our own
-  // kernel little: 768 x 768 reaches 94.5 % of the peak with 100 rows, 95.2 with 256 (linear/r100, r256_i768_o768).
-  while (rows > matmul::Linear::kRowBlock && count_blocks(jobs, rows) < 4 * workers) rows /= 2;
-  // A quarter of 64 rows takes half of their time at most (linear/r16_*, r64_*): better than workers without any. Xeon
-  // with AMX, 2 threads, additive/b64_m1_n100_u256_prepared 323 -> 300 us.
-  while (rows > kFewestRows && count_blocks(jobs, rows) < workers) rows /= 2;
-  return rows;
+// As many parts as divide `parts`, of `least` or more each.
+std::size_t even_parts(std::size_t parts, std::size_t count, std::size_t least) {
+  std::size_t most = std::clamp<std::size_t>(count / least, 1, parts);
+  while (parts % most != 0) --most;
+  return most;
+}
+
+}  // namespace
+
+bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
+  return map_columns(job, first, first + count, {0, job.map->out_size()}, plan, worker);
+}
+
+MapCut cut_map(const MapJob& job, std::size_t pieces) {
+  const auto rows = static_cast<std::size_t>(job.num_rows());
+  const std::size_t out = job.map->out_size(), bytes = job.map->in_size() * out * sizeof(float);
+  const bool splits = job.map->splits_columns() && !has_sink(job);
+  MapCut cut;
+  cut.slices = even_parts(pieces, rows, splits && bytes > kLargeWeightBytes ? kFewestOfLargeWeights : kFewestRows);
+  if (splits) cut.ranges = even_parts(pieces / cut.slices, out, kFewestColumns);
+  return cut;
+}
+
+bool map_piece(const MapJob& job, const MapCut& cut, std::size_t piece, const PlanImpl& plan, std::byte* worker) {
+  const auto rows = static_cast<std::size_t>(job.num_rows());
+  const std::size_t slice = piece % cut.slices, range = piece / cut.slices, out = job.map->out_size();
+  const auto row = [&](std::size_t i) { return static_cast<std::int64_t>(part_begin(rows, kRowUnit, i, cut.slices)); };
+  const auto column = [&](std::size_t i) { return part_begin(out, kColumnUnit, i, cut.ranges); };
+  return map_columns(job, row(slice), row(slice + 1), {column(range), column(range + 1) - column(range)}, plan, worker);
 }
 
 void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor) {
-  const int workers = std::min(plan.options.threads, executor.concurrency());
-  const std::size_t block_rows = rows_per_block(jobs, static_cast<std::size_t>(std::max(1, workers)));
-  const std::size_t blocks = count_blocks(jobs, block_rows);
+  // With four pieces or more for each worker the last one idles for a quarter of its time at worst; with twice as many
+  // layers take as long, or longer.
+  const std::size_t workers =
+      static_cast<std::size_t>(std::max(1, std::min(plan.options.threads, executor.concurrency())));
+  const std::size_t pieces = workers <= 1 ? 1 : workers * divide_up(4, jobs.size());
+  std::array<MapCut, kMostJobs> cuts;
+  for (std::size_t j = 0; j < jobs.size(); ++j) cuts[j] = cut_map(jobs[j], pieces);
   std::atomic<bool> failed{false};
-  run_items(executor, plan.options.threads, blocks, [&](const Item& item) {
-    std::size_t block = item.index;
-    for (const MapJob& job : jobs) {
-      const std::size_t own = job.num_blocks(block_rows);
-      if (block < own) {
-        std::byte* memory = workspace + plan.layout.worker(item.worker);
-        if (!map_block(job, block, block_rows, plan, memory)) failed.store(true, std::memory_order_relaxed);
-        return;
-      }
-      block -= own;
+  // The same piece of all jobs before the next pieces: who maps queries of some heads or entries has their keys too.
+  run_items(executor, plan.options.threads, pieces * jobs.size(), [&](const Item& item) {
+    const std::size_t piece = item.index / jobs.size(), j = item.index % jobs.size();
+    if (piece >= cuts[j].slices * cuts[j].ranges) return;
+    if (!map_piece(jobs[j], cuts[j], piece, plan, workspace + plan.layout.worker(item.worker))) {
+      failed.store(true, std::memory_order_relaxed);
     }
   });
   if (failed.load()) fail_product();

@@ -1,4 +1,4 @@
-// Applies a layer's maps to the rows of tensors, in blocks: queries, keys and values before pooling, the heads' results
+// Applies a layer's maps to the rows of tensors: queries, keys and values before pooling, the heads' results
 // after it.
 #ifndef ATTEND_RUN_MAP_ROWS_H_
 #define ATTEND_RUN_MAP_ROWS_H_
@@ -34,25 +34,28 @@ struct MapJob {
   std::int64_t batch = 0;
 
   std::int64_t num_rows() const { return starts != nullptr ? starts[batch] : batch * rows_per_entry; }
-  std::size_t num_blocks(std::size_t block_rows) const;
 };
 
 // Maps rows first to first + count - 1 of the job's numbering. worker: this worker's part of the workspace. False if
 // oneDNN failed or had no memory.
 [[nodiscard]] bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan,
                             std::byte* worker);
-// Block `block` of the job's blocks of block_rows.
-[[nodiscard]] bool map_block(const MapJob& job, std::size_t block, std::size_t block_rows, const PlanImpl& plan,
-                             std::byte* worker);
 
-// Rows of a block for `workers` at a time: as many as a call takes, unless that leaves too few blocks to share evenly,
-// or some workers without one. Results do not depend on it.
-std::size_t rows_per_block(std::span<const MapJob> jobs, std::size_t workers);
+// A job cut for workers: slices of its rows times ranges of its columns. Results do not depend on it.
+struct MapCut {
+  std::size_t slices = 1, ranges = 1;
+};
+// Into `pieces`, or fewer where rows and columns are few: rows first.
+MapCut cut_map(const MapJob& job, std::size_t pieces);
+// As map_rows, one of slices * ranges pieces: all slices of some columns before the next columns.
+[[nodiscard]] bool map_piece(const MapJob& job, const MapCut& cut, std::size_t piece, const PlanImpl& plan,
+                             std::byte* worker);
 
 // What a failure is reported as.
 [[noreturn]] void fail_product();
 
-// Several jobs' blocks as one parallel loop. Throws Error if oneDNN failed or had no memory.
+// Several jobs, up to kMostJobs, as one parallel loop. Throws Error if oneDNN failed or had no memory.
+inline constexpr std::size_t kMostJobs = 3;
 void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor);
 
 }  // namespace attend::detail

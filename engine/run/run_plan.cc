@@ -76,7 +76,7 @@ void map_inputs(const Run& run, bool prepared, const std::int64_t* query_starts,
   const Bound& bound = run.bound;
   const auto* starts = run.part<const std::int64_t>(plan.layout.row_starts);
   const KeysIntoSide key_exps(pool.packed, starts);
-  std::array<MapJob, 3> jobs;
+  std::array<MapJob, kMostJobs> jobs;
   std::size_t count = 0;
   const auto add = [&](const matmul::Linear* map, const Rows<const float>& source, std::size_t offset,
                        std::int64_t rows, std::int64_t head_size, const std::int64_t* numbering, const RowSink* sink,

@@ -99,6 +99,40 @@ TEST_CASE("linear: rows partly dense, rows that come twice") {
   }
 }
 
+TEST_CASE("linear: some columns have the bits that they have among all, and nothing else is written") {
+  for (const MapSize& size : {MapSize{16, 5}, MapSize{75, 64}, MapSize{200, 130}}) {
+    Random random(7);
+    const Tensor W = random.normal({size.out, size.in}), bias = random.normal({size.out}),
+                 x = random.normal({30, size.in});
+    const auto out = static_cast<std::size_t>(size.out);
+    for (const bool with_bias : {false, true}) {
+      for (const Linear& map : all_linears(W.view(), with_bias ? bias.view() : TensorView<const float>{})) {
+        if (!map.splits_columns()) continue;
+        const std::vector<float> expected = row_by_row(map, x.data);
+        for (std::size_t first = 0; first < out; first += 16) {
+          for (const std::size_t count : {out - first, std::min<std::size_t>(32, out - first), std::size_t{1}}) {
+            for (const std::size_t rows : {1u, 9u, 30u}) {
+              Call call(map, rows, Lie::kApart);
+              call.fill_rows(x.data);
+              REQUIRE(call.multiply_columns(map, {first, count}));
+              INFO(size.out, " x ", size.in, ", columns ", first, " and ", count - 1, " more, ", map.implementation());
+              std::size_t wrong = 0;
+              for (std::size_t r = 0; r < rows; ++r) {
+                for (std::size_t o = 0; o < out; ++o) {
+                  const float y = call.result(r)[o];
+                  const bool is_one = o >= first && o < first + count;
+                  wrong += (is_one ? same_bits(&y, &expected[r * out + o], 1) : std::isnan(y)) ? 0 : 1;
+                }
+              }
+              CHECK(wrong == 0);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("linear: special values stay in their row") {
   Random random(8);
   const Tensor W = random.normal({33, 40}), x = random.normal({256, 40});

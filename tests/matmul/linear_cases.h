@@ -83,6 +83,11 @@ class Call {
   bool multiply(const Linear& map) {
     return map.multiply(rows_kernels(), rows_.data(), results_.data(), num_rows_, scratch_.data());
   }
+  bool multiply_columns(const Linear& map, const matmul::Columns& columns) {
+    std::vector<float*> results = results_;
+    for (float*& result : results) result += columns.first;
+    return map.multiply_columns(rows_kernels(), columns, rows_.data(), results.data(), num_rows_, scratch_.data());
+  }
   // Whether the results are those rows of a dense matrix, and nothing between them was written.
   bool equals(const std::vector<float>& expected, std::size_t first = 0) const {
     for (std::size_t r = 0; r < num_rows_; ++r) {

@@ -19,6 +19,7 @@
 namespace attend::tests {
 namespace {
 
+using detail::MapCut;
 using detail::MapJob;
 using detail::Rows;
 using matmul::Linear;
@@ -26,8 +27,8 @@ using matmul::Linear;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kUntouched = -7.25e33f;
 
-// Rows of a block: as few and as many as there are, and one that divides nothing.
-constexpr std::size_t kBlockRows[] = {Linear::kRowBlock, 128, Linear::kMaxRows, 150};
+// One piece, more than there are rows or columns, and what divides nothing.
+constexpr MapCut kCuts[] = {{1, 1}, {4, 1}, {1, 2}, {3, 2}, {7, 5}};
 
 // A plan's parts that mapping needs, and one worker's memory cut as the planner cuts it, poisoned.
 struct Worker {
@@ -119,15 +120,15 @@ void check_map(const Linear& map, const std::vector<std::int64_t>& lens, std::in
                    .rows_per_entry = capacity,
                    .batch = batch};
   REQUIRE(job.num_rows() == starts.back());
-  for (const std::size_t block_rows : kBlockRows) {
+  for (const MapCut& cut : kCuts) {
+    if (cut.ranges > 1 && !map.splits_columns()) continue;
     std::fill(destination.memory.begin(), destination.memory.end(), kUntouched);
-    CHECK(job.num_blocks(block_rows) == (static_cast<std::size_t>(starts.back()) + block_rows - 1) / block_rows);
-    for (std::size_t block = job.num_blocks(block_rows); block-- > 0;) {
+    for (std::size_t piece = cut.slices * cut.ranges; piece-- > 0;) {
       std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
-      REQUIRE(detail::map_block(job, block, block_rows, worker.plan, worker.data()));
+      REQUIRE(detail::map_piece(job, cut, piece, worker.plan, worker.data()));
     }
-    INFO(batch, " entries of ", capacity, " rows, ", block_rows, " at a time, numbered ", numbered, ", gaps ",
-         from.row_gap, " ", from.entry_gap, " to ", to.row_gap, " ", to.entry_gap);
+    INFO(batch, " entries of ", capacity, " rows, cut into ", cut.slices, " x ", cut.ranges, ", numbered ", numbered,
+         ", gaps ", from.row_gap, " ", from.entry_gap, " to ", to.row_gap, " ", to.entry_gap);
     CHECK(same_bits(destination.memory.data(), expected.data(), expected.size()));
   }
 }
@@ -277,40 +278,37 @@ TEST_CASE("map rows: one source row for all, at zero strides") {
                    .starts = nullptr,
                    .rows_per_entry = 3,
                    .batch = 2};
-  REQUIRE(job.num_blocks(Linear::kMaxRows) == 1);
-  REQUIRE(detail::map_block(job, 0, Linear::kMaxRows, worker.plan, worker.data()));
+  REQUIRE(detail::map_rows(job, 0, job.num_rows(), worker.plan, worker.data()));
   for (std::size_t m = 0; m < 6; ++m) CHECK(same_bits(results.data() + m * 9, alone.data(), 9));
 }
 
-TEST_CASE("map rows: no map or no rows, no blocks") {
-  const Linear map = random_map(2, 2);
-  MapJob job;
-  CHECK(job.num_blocks(Linear::kRowBlock) == 0);
-  job.map = &map;
-  job.batch = 3;
-  CHECK(job.num_blocks(Linear::kRowBlock) == 0);
-}
-
-TEST_CASE("map rows: blocks are large for one worker, and small enough for several to share") {
-  const Linear map = random_map(2, 2);
-  const auto rows_of = [&](std::int64_t rows, std::size_t num_jobs, std::size_t workers) {
-    const MapJob job{.map = &map, .source = {}, .destination = {}, .rows_per_entry = rows, .batch = 1};
-    const std::vector<MapJob> jobs(num_jobs, job);
-    return detail::rows_per_block(jobs, workers);
+TEST_CASE(
+    "map rows: pieces are slices of rows where there are many, else ranges of columns, and rows where only those go") {
+  const Linear small = random_map(256, 64, matmul::Implementation::kLinearRows);
+  const Linear narrow = random_map(64, 64, matmul::Implementation::kLinearRows);
+  const Linear large = random_map(1056, 1024, matmul::Implementation::kLinearRows);
+  const detail::RowSink* const none = nullptr;
+  const Recorder recorder(0, 0, 0);
+  const auto cut = [](const Linear& map, std::int64_t rows, std::size_t pieces, const detail::RowSink* sink) {
+    float y = 0;
+    const MapCut found = detail::cut_map(
+        {.map = &map, .source = {}, .destination = {&y, 0, 0, 0}, .sink = sink, .rows_per_entry = rows, .batch = 1},
+        pieces);
+    return std::vector<std::size_t>{found.slices, found.ranges};
   };
-  CHECK(rows_of(1, 1, 1) == 256);
-  CHECK(rows_of(512, 3, 1) == 256);
-  CHECK(rows_of(1024, 3, 2) == 256);  // 12 blocks
-  CHECK(rows_of(512, 3, 2) == 128);   // 12 blocks
-  CHECK(rows_of(512, 1, 2) == 64);    // 8 blocks
-  CHECK(rows_of(512, 1, 8) == 64);
-  CHECK(rows_of(64, 3, 2) == 64);
-  // Fewer rather than that a worker has none.
-  CHECK(rows_of(64, 1, 2) == 32);
-  CHECK(rows_of(512, 1, 12) == 32);
-  CHECK(rows_of(512, 1, 64) == 16);
-  CHECK(rows_of(1, 1, 2) == 16);
-  CHECK(detail::rows_per_block({}, 2) == 16);
+  using Cut = std::vector<std::size_t>;
+  CHECK(cut(small, 1000, 1, none) == Cut{1, 1});
+  CHECK(cut(small, 64, 4, none) == Cut{4, 1});
+  CHECK(cut(small, 63, 4, none) == Cut{2, 2});  // three slices would not make four pieces
+  CHECK(cut(small, 31, 4, none) == Cut{1, 4});
+  CHECK(cut(small, 0, 4, none) == Cut{1, 4});
+  CHECK(cut(small, 31, 8, none) == Cut{1, 4});  // of 64 columns
+  CHECK(cut(small, 100, 14, none) == Cut{2, 1});
+  CHECK(cut(narrow, 31, 4, none) == Cut{1, 1});
+  CHECK(cut(large, 255, 4, none) == Cut{2, 2});
+  CHECK(cut(large, 256, 4, none) == Cut{4, 1});
+  CHECK(cut(large, 63, 4, none) == Cut{1, 4});
+  CHECK(cut(large, 63, 4, &recorder) == Cut{2, 1});
 }
 
 }  // namespace attend::tests
