@@ -38,6 +38,11 @@ constexpr double to_double(std::int64_t n) { return static_cast<double>(n); }
 
 constexpr std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 constexpr std::size_t round_up(std::size_t a, std::size_t multiple) { return divide_up(a, multiple) * multiple; }
+// Where part `part` of `parts` begins, of `count` shared out evenly by whole units.
+constexpr std::size_t part_begin(std::size_t count, std::size_t unit, std::size_t part, std::size_t parts) {
+  const std::size_t begin = divide_up(count, unit) * part / parts * unit;
+  return begin < count ? begin : count;
+}
 
 }  // namespace attend
 

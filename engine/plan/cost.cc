@@ -144,7 +144,8 @@ Work count_work(const PlanImpl& plan) {
   if (!prepared && !plan.reads_rows()) {
     const double columns =
         static_cast<double>(plan.padded_values) + (additive ? 0 : static_cast<double>(plan.inner_size));
-    work.bytes_packed = 4 * batch * to_double(plan.num_kv_heads) * n * columns * static_cast<double>(plan.query_ranges);
+    const auto times = static_cast<double>(plan.query_ranges * plan.head_ranges);
+    work.bytes_packed = 4 * batch * to_double(plan.num_kv_heads) * n * columns * times;
   }
   work.items = num_items(plan);
   return work;

@@ -145,7 +145,8 @@ struct PlanImpl {
   // 1, or 2 when there are more keys than keys_per_level(): pooled sums are then kept for so many keys and in total.
   std::size_t accumulator_levels = 1;
   std::size_t query_ranges = 1;  // work items per head; does not touch results
-  // dot/lanes, dot/decode: of the key-value heads, likewise; work items per entry and chunk.
+  // Likewise. dot/lanes, dot/decode: of the key-value heads; work items per entry and chunk. Tiles: of the query heads
+  // that share one.
   std::size_t head_ranges = 1;
   // dot/lanes: query heads of a key-value head, and queries of each, that are lanes at a time: a group.
   std::size_t lane_heads = 1, lane_queries = 1;
@@ -190,6 +191,8 @@ struct PlanImpl {
     return divide_up(to_size(heads_per_kv_head()), lane_heads) * divide_up(to_size(queries), lane_queries);
   }
   bool has_lane_groups() const { return pooling == Pooling::kLanes && num_lane_groups(shape.num_queries) > 1; }
+  // What query_ranges of tiles begin with a multiple of. By parts, whole steps.
+  std::size_t range_queries() const { return parts ? tile_queries : std::min<std::size_t>(tile_queries, 16); }
   // Query heads, and rows of queries, that share a key-value head: one row at least.
   std::int64_t heads_per_kv_head() const { return num_heads / num_kv_heads; }
   std::int64_t rows_per_kv_head() const { return std::max<std::int64_t>(shape.num_queries * heads_per_kv_head(), 1); }

@@ -86,11 +86,6 @@ bool map_columns(const MapJob& job, std::int64_t first, std::int64_t end, const 
 constexpr std::size_t kFewestRows = 16, kFewestOfLargeWeights = 64, kLargeWeightBytes = std::size_t{4} << 20;
 constexpr std::size_t kRowUnit = 16, kFewestColumns = 64, kColumnUnit = 32;
 
-// Where part `part` of `parts` begins, of so many shared out evenly by whole units.
-std::size_t part_begin(std::size_t count, std::size_t unit, std::size_t part, std::size_t parts) {
-  return std::min(count, divide_up(count, unit) * part / parts * unit);
-}
-
 // As many parts as divide `parts`, of `least` or more each.
 std::size_t even_parts(std::size_t parts, std::size_t count, std::size_t least) {
   std::size_t most = std::clamp<std::size_t>(count / least, 1, parts);

@@ -33,7 +33,7 @@ void NextRows::set_next_item(std::size_t item, std::size_t most_keys) {
   const auto [begin, limit] = job_.chunk_range(b, next.chunk);
   const auto first = static_cast<std::int64_t>(begin);
   const auto last = static_cast<std::int64_t>(std::min(limit, begin + most_keys));
-  if (plan_.query_ranges == 1) {
+  if (plan_.query_ranges == 1 && next.head_range == 0) {
     const auto group = std::min(job_.visible.num_queries(b), static_cast<std::int64_t>(plan_.group_queries));
     rows_[kItemQueries] = from(job_.queries, b, kv_head * plan_.heads_per_kv_head(), 0, group, plan_.score_size);
   }

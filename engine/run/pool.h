@@ -52,15 +52,16 @@ struct PoolJob {
   }
 };
 
-// Units of parallel work. tiles: a range of the queries of the heads that share one key-value head, over all its keys
-// or one chunk of them; or several small entries. lanes, decode: a range of the key-value heads of an entry, or all of
-// them, likewise; of a single head of lanes also a range of its queries.
+// Units of parallel work. tiles: a range of the heads that share one key-value head and of their queries, over all its
+// keys or one chunk of them; or several small entries. lanes, decode: a range of the key-value heads of an entry, or
+// all of them, likewise; of a single head of lanes also a range of its queries.
 std::size_t num_pool_items(const PoolJob& job);
 
-// What an item of tiles is of: a range of the queries of some key-value heads, counted over all entries.
+// What an item of tiles is of: some key-value heads, counted over all entries; of those that share them a range, and of
+// their queries.
 struct TilesItem {
   std::int64_t first_head, last_head;  // behind the last item, first_head is beyond all heads
-  std::size_t range, chunk;
+  std::size_t head_range, range, chunk;
 };
 TilesItem tiles_item(const PoolJob& job, std::size_t index);
 

@@ -2,6 +2,7 @@
 // by group (kernels/query_lanes.h).
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
 
 #include "engine/base/carver.h"
@@ -93,7 +94,7 @@ class LanesPooler {
     used_ = num_heads_ * num_queries_;
     num_lanes_ = round_up(used_, kernels_.lanes);
     longest_ = count_keys();
-    if (longest_ <= begin_ && is_last()) return clear_group(group);
+    if (longest_ <= begin_) return is_last() ? clear_group(group) : leave_chunk_empty();
     std::fill_n(tile_lens_, num_lanes_, 0);
     is_one_step_ = longest_ - begin_ <= plan_.tile_keys;
     // Of keys that come from far, a step of all heads before the next one, where that is the order of memory.
@@ -331,10 +332,17 @@ class LanesPooler {
   }
   // And m and l for merge_chunks.
   void store_sums() {
-    for (std::size_t lane = 0; lane < used_; ++lane) {
-      const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk_, query_of(lane));
-      job_.chunk_max[row] = state_.max[lane];
-      job_.chunk_sum[row] = sum_of(lane);
+    for (std::size_t lane = 0; lane < used_; ++lane) store_sums(lane, state_.max[lane], sum_of(lane));
+  }
+  void store_sums(std::size_t lane, float max, double sum) {
+    const std::size_t row = job_.chunk_row(b_, head_of(lane), chunk_, query_of(lane));
+    job_.chunk_max[row] = max;
+    job_.chunk_sum[row] = sum;
+  }
+  // A group none of whose queries sees a key of this chunk, where others do.
+  void leave_chunk_empty() {
+    for (head_ = heads_.first; head_ < heads_.last; ++head_) {
+      for (std::size_t lane = 0; lane < used_; ++lane) store_sums(lane, -std::numeric_limits<float>::infinity(), 0);
     }
   }
 

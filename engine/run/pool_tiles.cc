@@ -50,15 +50,15 @@ class HeadGroup {
         next_rows_(next_rows),
         next_keys_(next_keys) {}
 
-  // Queries first ... last - 1 of each head, a group at a time, and the same ones of all heads before the next ones:
-  // where rows of heads lie side by side, they share pages, whose addresses are looked up once then. EPYC (Zen 4),
-  // AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: 1 % (prefetching took 3.2 % of the time, and takes 2.2). chunk: which
-  // of the chunks these keys are.
-  void pool(std::int64_t first, std::int64_t last, std::size_t chunk) {
+  // Queries first ... last - 1 of some of the heads that share these keys, a group at a time, and the same ones of all
+  // these heads before the next ones: where rows of heads lie side by side, they share pages, whose addresses are
+  // looked up once then. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: 1 % (prefetching took 3.2 % of the
+  // time, and takes 2.2). chunk: which of the chunks these keys are.
+  void pool(const HeadRange& heads, std::int64_t first, std::int64_t last, std::size_t chunk) {
     const std::int64_t computed = std::min(last, job_.visible.num_queries(head_.b));
     const auto group = static_cast<std::int64_t>(plan_.group_queries);
-    const std::int64_t first_head = head_.h * plan_.heads_per_kv_head(),
-                       end_head = first_head + plan_.heads_per_kv_head();
+    const std::int64_t first_head = head_.h * plan_.heads_per_kv_head() + heads.first,
+                       end_head = first_head + heads.count();
     for (std::int64_t m = first; m < computed; m += group) {
       const std::int64_t end = std::min(computed, m + group);
       for (h_ = first_head; h_ < end_head; ++h_) {
@@ -325,11 +325,15 @@ class TilesOfThread {
 bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {
   const PlanImpl& plan = *job.plan;
   const TilesItem own = tiles_item(job, item.index);
-  // Ranges hold whole tiles, so that none is cut for the sake of the split.
-  const std::size_t per_range =
-      round_up(divide_up(static_cast<std::size_t>(job.num_queries), plan.query_ranges), plan.tile_queries);
-  const std::int64_t first = static_cast<std::int64_t>(own.range * per_range);
-  const std::int64_t last = std::min(job.num_queries, first + static_cast<std::int64_t>(per_range));
+  const auto query = [&](std::size_t range) {
+    const auto queries = static_cast<std::size_t>(job.num_queries);
+    return static_cast<std::int64_t>(part_begin(queries, plan.range_queries(), range, plan.query_ranges));
+  };
+  const std::int64_t first = query(own.range), last = query(own.range + 1);
+  const auto head_of_group = [&](std::size_t range) {
+    return plan.heads_per_kv_head() * static_cast<std::int64_t>(range) / static_cast<std::int64_t>(plan.head_ranges);
+  };
+  const HeadRange heads{head_of_group(own.head_range), head_of_group(own.head_range + 1)};
   if (first >= last) return true;
 
   std::optional<KeyWindow> window;
@@ -348,7 +352,7 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
     if (own.chunk > 0 && begin >= limit) continue;
     next_keys.set_current_head(own, head, item.next);
     HeadGroup({job, b, h, begin, limit}, window ? &*window : nullptr, worker, tier_counts, next_rows, next_keys)
-        .pool(first, last, own.chunk);
+        .pool(heads, first, last, own.chunk);
   }
   return !window || !window->failed();
 }

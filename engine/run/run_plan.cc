@@ -27,9 +27,7 @@ struct Run {
   T* part(std::size_t offset) const {
     return reinterpret_cast<T*>(workspace + offset);
   }
-  std::byte* worker(std::size_t index) const {
-    return workspace + plan.layout.worker(index);
-  }
+  std::byte* worker(std::size_t index) const { return workspace + plan.layout.worker(index); }
 };
 
 // How many keys of each entry some query sees, and the running sum of it: all later work is proportional to these.

@@ -121,7 +121,7 @@ TEST_CASE("lanes in groups: threads share the groups of a head, and runs with fe
     const Plan alone = c.attention.plan(c.shape, {.target = target, .path = kPath});
     const Plan shared = c.attention.plan(c.shape, {.threads = 4, .target = target, .path = kPath});
     CHECK(alone.explain().find("1 item for 1 thread") != std::string::npos);
-    CHECK(shared.explain().find("ranges of queries per head") != std::string::npos);
+    CHECK(shared.explain().find("ranges of queries per key-value head") != std::string::npos);
     const RunResult expected = run_plan(alone, c.inputs());
     for (const std::int64_t count : {1, 30, 64, 65, 200, 499}) {
       Inputs few = c.inputs();
@@ -133,6 +133,36 @@ TEST_CASE("lanes in groups: threads share the groups of a head, and runs with fe
       }
     }
   });
+}
+
+TEST_CASE("lanes in groups: threads cut what would be one group, against any number of keys, for the same bits") {
+  struct Sizes {
+    std::int64_t batch, num_heads, num_kv_heads, num_queries, num_keys;
+  };
+  // Three heads for two threads; heads that share one, of which more than one fills a vector, in chunks of keys too.
+  for (const Sizes& s : {Sizes{1, 3, 3, 40, 300}, Sizes{1, 3, 1, 16, 2100}, Sizes{1, 8, 1, 7, 500},
+                         Sizes{1, 6, 2, 11, 1100}, Sizes{1, 5, 1, 12, 300}}) {
+    for (const Lens lens : {Lens::kNone, Lens::kPerQuery}) {
+      const LayerCase c({.layer = Layer::kDotHeads,
+                         .batch = s.batch,
+                         .num_queries = s.num_queries,
+                         .num_keys = s.num_keys,
+                         .size = 12,
+                         .value_size = 20,
+                         .num_heads = s.num_heads,
+                         .num_kv_heads = s.num_kv_heads,
+                         .lens = lens,
+                         .seed = 613});
+      for_each_target([&](const Target& target) {
+        for (const bool with_weights : {false, true}) {
+          CAPTURE(s.num_keys);
+          CAPTURE(with_weights);
+          const PlanOptions options{.target = target, .attention_weights = with_weights, .path = kPath};
+          check_same_for_threads(c, c.attention.plan(c.shape, options), with_weights);
+        }
+      });
+    }
+  }
 }
 
 TEST_CASE("lanes in groups: whole vectors of one head's queries, or heads that fill vectors; few rows stay together") {

@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/kernels/query_lanes.h"
 #include "engine/plan/layer.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/plan/planner.h"
 #include "engine/plan/split_rules.h"
+#include "tests/support/for_each_target.h"
 
 namespace attend::tests {
 namespace {
@@ -21,6 +24,7 @@ struct SplitCase {
   int threads;
   ValidLens lens = ValidLens::kNone;
   Causal causal = Causal::kNone;
+  std::int64_t kv_heads = 0;  // or as many as heads
 };
 
 detail::PlanImpl plan_of(const SplitCase& c, const std::string& path) {
@@ -30,7 +34,8 @@ detail::PlanImpl plan_of(const SplitCase& c, const std::string& path) {
                     .query_size = 64,
                     .key_size = 64,
                     .value_size = 64,
-                    .num_heads = c.heads};
+                    .num_heads = c.heads,
+                    .num_kv_heads = c.kv_heads};
   PlanOptions options;
   options.path = path;
   options.threads = c.threads;
@@ -63,6 +68,54 @@ TEST_CASE("split: heads are cut into ranges of queries where they are too few, a
   CHECK(query_ranges({1, 1, 2048, 2, ValidLens::kPerQuery}) == 8);
   CHECK(query_ranges({1, 1, 2048, 2, ValidLens::kNone, Causal::kBottomRight}) == 8);
   CHECK(query_ranges({1, 1, 1, 8}) == 1);  // no more than tiles
+}
+
+TEST_CASE("split: heads that share one are cut before their queries are, evenly where queries are many") {
+  const auto ranges = [](std::int64_t heads, std::int64_t kv_heads, std::int64_t num_queries, int threads) {
+    const detail::PlanImpl plan =
+        plan_of({1, heads, num_queries, threads, ValidLens::kNone, Causal::kNone, kv_heads}, "dot/fused");
+    return std::vector<std::size_t>{plan.head_ranges, plan.query_ranges};
+  };
+  using Ranges = std::vector<std::size_t>;
+  CHECK(ranges(8, 1, 2048, 1) == Ranges{1, 1});
+  CHECK(ranges(8, 1, 2048, 2) == Ranges{4, 1});
+  CHECK(ranges(32, 8, 2048, 2) == Ranges{1, 1});
+  CHECK(ranges(6, 1, 2048, 2) == Ranges{3, 2});
+  CHECK(ranges(5, 1, 2048, 2) == Ranges{1, 4});
+  // A tile of queries or less.
+  CHECK(ranges(5, 1, 40, 2) == Ranges{5, 1});
+  CHECK(ranges(6, 1, 40, 2) == Ranges{6, 1});
+  CHECK(ranges(6, 3, 40, 8) == Ranges{2, 1});
+}
+
+TEST_CASE("split: lanes are cut into groups where heads do not come out even, as whole vectors") {
+  for_each_target([](const Target& target) {
+    const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
+    // By vectors of queries: lane_heads, vectors of a group's queries of a head, ranges.
+    const auto groups = [&](std::int64_t heads, std::int64_t kv_heads, std::int64_t vectors, int threads) {
+      const Shape shape{.num_queries = vectors * lanes,
+                        .num_keys = 512,
+                        .query_size = 64,
+                        .num_heads = heads,
+                        .num_kv_heads = kv_heads};
+      PlanOptions options{.threads = threads, .target = target, .path = "dot/lanes"};
+      const auto plan = detail::make_plan(std::make_shared<detail::LayerImpl>(), shape, options);
+      CHECK(plan->group_queries == plan->lane_heads * plan->lane_queries);
+      CHECK_FALSE((plan->query_ranges > 1 && plan->lanes_prefetch.in_order));
+      return std::vector<std::size_t>{plan->lane_heads, plan->lane_queries / static_cast<std::size_t>(lanes),
+                                      plan->query_ranges};
+    };
+    using Groups = std::vector<std::size_t>;
+    CHECK(groups(3, 3, 4, 1) == Groups{1, 4, 1});
+    CHECK(groups(4, 4, 4, 2) == Groups{1, 4, 1});
+    CHECK(groups(3, 3, 4, 2) == Groups{1, 2, 2});
+    CHECK(groups(3, 3, 1, 2) == Groups{1, 1, 1});  // a vector is not cut
+    CHECK(groups(1, 1, 4, 2) == Groups{1, 2, 2});
+    CHECK(groups(1, 1, 3, 2) == Groups{1, 2, 2});
+    CHECK(groups(4, 1, 1, 2) == Groups{2, 1, 2});
+    CHECK(groups(4, 1, 1, 4) == Groups{1, 1, 4});
+    CHECK(groups(2, 1, 2, 4) == Groups{1, 1, 4});
+  });
 }
 
 TEST_CASE("split: in the order of memory, lanes leave entries whole where threads come out even") {

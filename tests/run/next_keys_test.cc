@@ -58,7 +58,7 @@ struct Problem : PoolProblem {
   alignas(64) std::byte worker[16 * 1024];
 };
 
-constexpr detail::TilesItem kFirst{.first_head = 0, .last_head = 1, .range = 0, .chunk = 0};
+constexpr detail::TilesItem kFirst{.first_head = 0, .last_head = 1, .head_range = 0, .range = 0, .chunk = 0};
 
 }  // namespace
 
@@ -75,11 +75,11 @@ TEST_CASE("next keys: values of the keys at work, then the exponentials after th
   CHECK(next.rows()[1].num_rows == 0);
   next.set_current_keys(values, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.exps_at(1, 0), 0, 1, 16 * 5);
-  next.set_current_head({1, 2, 0, 0}, 1, 2);  // entry 1, whose keys are 20
+  next.set_current_head({1, 2, 0, 0, 0}, 1, 2);  // entry 1, whose keys are 20
   next.set_current_keys(problem.head(0, 1), 0, 30, 30, true);
   check_rows(next.rows()[0], problem.values.data() + 16, 32, 30, 16);
   check_rows(next.rows()[1], problem.exps_at(2, 0), 0, 1, 16 * 5);
-  next.set_current_head({3, 4, 0, 0}, 3, 4);  // there are four
+  next.set_current_head({3, 4, 0, 0, 0}, 3, 4);  // there are four
   next.set_current_keys(problem.head(1, 1), 0, 20, 20, true);
   CHECK(next.rows()[1].num_rows == 0);
 }
@@ -131,7 +131,7 @@ TEST_CASE("next keys: rows to be projected, where workers do that: a window's, o
   next.set_current_head(kFirst, 0, 1);
   next.set_current_keys(values, 16, 30, 30, true);
   check_rows(next.rows()[1], problem.keys.data() + 30 * 8, 8, 20, 8);
-  next.set_current_head({0, 2, 0, 0}, 0, 1);  // and those of the item's other entries
+  next.set_current_head({0, 2, 0, 0, 0}, 0, 1);  // and those of the item's other entries
   next.set_current_keys(values, 16, 30, 30, true);
   CHECK(next.rows()[1].num_rows == 0);
 }
