@@ -17,6 +17,7 @@
 
 #include "attend/attend.h"
 #include "tests/support/compare.h"
+#include "tests/support/executors.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/prepared.h"
 #include "tests/support/run.h"
@@ -97,7 +98,7 @@ class CapturedOutput {
 // What a service does, and what it does wrong. Returns how much of the latter was not refused.
 int plan_and_run(Layer layer) {
   LayerCase c({.layer = layer, .num_queries = 20, .num_keys = 130, .seed = 30});
-  ThreadPool pool(2);
+  EagerPool pool(2);
   int accepted = 0;
   for_each_plan(c, [&](const Plan& serial, bool with_weights) {
     PlanOptions options = options_of(serial, with_weights);

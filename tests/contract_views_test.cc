@@ -44,7 +44,7 @@ std::vector<float> slice(const std::vector<float>& data, std::int64_t first, std
 }  // namespace
 
 TEST_CASE("contract 5: same bits for any executor, number of threads, and from run to run") {
-  ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(3), ThreadPool(7)};
+  EagerPool pools[] = {EagerPool(1), EagerPool(2), EagerPool(3), EagerPool(7)};
   ReverseExecutor reverse(4);
   ShuffledExecutor shuffled(64);
   for (const Layer layer : kAllLayers) {
@@ -62,8 +62,7 @@ TEST_CASE("contract 5: same bits for any executor, number of threads, and from r
                               .path = std::string(plan.path())};
           const Plan threaded = c.attention.plan(c.shape, options);
           CAPTURE(threads);
-          for (ThreadPool& pool : pools)
-            CHECK(same_bits(expected, run_plan(threaded, c.inputs(), with_weights, &pool)));
+          for (EagerPool& pool : pools) CHECK(same_bits(expected, run_plan(threaded, c.inputs(), with_weights, &pool)));
           CHECK(same_bits(expected, run_plan(threaded, c.inputs(), with_weights, &reverse)));
           CHECK(same_bits(expected, run_plan(threaded, c.inputs(), with_weights, &shuffled)));
           CHECK(same_bits(expected, run_plan(threaded, c.inputs(), with_weights)));

@@ -183,7 +183,7 @@ class SameBits {
     const Plan other = c_.attention.plan(plan_.shape(), options);
     ReverseExecutor reverse(4);
     ShuffledExecutor shuffled(2);
-    ThreadPool pool(2);
+    EagerPool pool(2);
     Executor* const executors[] = {&reverse, &shuffled, &pool};
     CHECK(same_bits(expected_, run_plan(other, c_.inputs(), with_weights_, executors[random_.integer(0, 2)])));
     CHECK(same_bits(expected_, run_plan(plan_, c_.inputs(), with_weights_, executors[random_.integer(0, 2)])));

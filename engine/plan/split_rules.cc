@@ -217,7 +217,8 @@ void choose_split(PlanImpl& plan) {
   plan.reasons.push_back({"split", count_text(items, "item") + " for " +
                                        count_text(to_size(plan.options.threads), "thread") + ": " +
                                        (plan.num_chunks() > 1 ? chunks_text(plan) : ranges_text(plan)) +
-                                       "; results do not depend on the threads"});
+                                       "; results do not depend on the threads" +
+                                       (plan.options.threads > 1 ? ", and small loops take fewer" : "")});
 }
 
 }  // namespace attend::detail

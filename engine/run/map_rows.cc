@@ -7,6 +7,7 @@
 #include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/run/items.h"
+#include "engine/run/loop_work.h"
 
 namespace attend::detail {
 namespace {
@@ -93,6 +94,17 @@ std::size_t even_parts(std::size_t parts, std::size_t count, std::size_t least) 
   return most;
 }
 
+LoopWork mapping_work(std::span<const MapJob> jobs) {
+  LoopWork work;
+  for (const MapJob& job : jobs) {
+    const double rows = to_double(job.num_rows()), in = static_cast<double>(job.map->in_size()),
+                 out = static_cast<double>(job.map->out_size());
+    work.flops += 2 * rows * in * out;
+    work.bytes += 4 * (in * out + rows * (in + out));
+  }
+  return work;
+}
+
 }  // namespace
 
 bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
@@ -120,14 +132,13 @@ bool map_piece(const MapJob& job, const MapCut& cut, std::size_t piece, const Pl
 void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor) {
   // With four pieces or more for each worker the last one idles for a quarter of its time at worst; with twice as many
   // layers take as long, or longer.
-  const std::size_t workers =
-      static_cast<std::size_t>(std::max(1, std::min(plan.options.threads, executor.concurrency())));
-  const std::size_t pieces = workers <= 1 ? 1 : workers * divide_up(4, jobs.size());
+  const int threads = loop_threads(plan, executor, mapping_work(jobs));
+  const std::size_t pieces = threads == 1 ? 1 : static_cast<std::size_t>(threads) * divide_up(4, jobs.size());
   std::array<MapCut, kMostJobs> cuts;
   for (std::size_t j = 0; j < jobs.size(); ++j) cuts[j] = cut_map(jobs[j], pieces);
   std::atomic<bool> failed{false};
   // The same piece of all jobs before the next pieces: who maps queries of some heads or entries has their keys too.
-  run_items(executor, plan.options.threads, pieces * jobs.size(), [&](const Item& item) {
+  run_items(executor, threads, pieces * jobs.size(), [&](const Item& item) {
     const std::size_t piece = item.index / jobs.size(), j = item.index % jobs.size();
     if (piece >= cuts[j].slices * cuts[j].ranges) return;
     if (!map_piece(jobs[j], cuts[j], piece, plan, workspace + plan.layout.worker(item.worker))) {

@@ -8,6 +8,7 @@
 #include "engine/plan/prefetch_rules.h"
 #include "engine/run/bind.h"
 #include "engine/run/items.h"
+#include "engine/run/loop_work.h"
 #include "engine/view/check.h"
 #include "engine/view/valid_lens.h"
 
@@ -70,8 +71,9 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   };
   const auto items = static_cast<std::size_t>(input.size(0) * heads * items_per_head);
   if (options.executor != nullptr) {
-    detail::run_items(*options.executor, options.executor->concurrency(), items,
-                      [&](const detail::Item& item) { work(item.index); });
+    const detail::LoopWork all{.bytes = 2 * sizeof(float) * static_cast<double>(scores)};
+    const int threads = detail::loop_threads(options.executor->concurrency(), *options.executor, all.seconds(1));
+    detail::run_items(*options.executor, threads, items, [&](const detail::Item& item) { work(item.index); });
   } else {
     for (std::size_t item = 0; item < items; ++item) work(item);
   }

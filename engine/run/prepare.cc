@@ -6,6 +6,7 @@
 #include "engine/run/center.h"
 #include "engine/run/items.h"
 #include "engine/run/key_side.h"
+#include "engine/run/loop_work.h"
 #include "engine/run/map_rows.h"
 #include "engine/run/run_plan.h"
 #include "engine/view/valid_lens.h"
@@ -164,7 +165,9 @@ void prepare_keys(const PlanImpl& plan, const BoundKeys& keys, const PreparedVie
   if (plan.key_map == nullptr || plan.value_map == nullptr) {
     const std::size_t pieces = divide_up(static_cast<std::size_t>(keys.num_keys), kKeysPerItem);
     const auto heads = static_cast<std::size_t>(plan.num_kv_heads);
-    run_items(executor, plan.options.threads, static_cast<std::size_t>(keys.batch) * heads * pieces,
+    const double columns = to_double(plan.num_kv_heads) * to_double(plan.score_size + plan.head_value_size);
+    const LoopWork work{.bytes = 8 * columns * to_double(starts[keys.batch])};
+    run_items(executor, loop_threads(plan, executor, work), static_cast<std::size_t>(keys.batch) * heads * pieces,
               [&](const Item& item) {
                 const auto b = static_cast<std::int64_t>(item.index / (heads * pieces));
                 const auto h = static_cast<std::int64_t>(item.index / pieces % heads);

@@ -9,6 +9,7 @@
 
 #include "engine/run/bind.h"
 #include "engine/run/items.h"
+#include "engine/run/loop_work.h"
 #include "engine/run/map_rows.h"
 #include "engine/run/pool.h"
 #include "engine/view/valid_lens.h"
@@ -116,7 +117,9 @@ void concat_queries(const Run& run) {
   const Bound& bound = run.bound;
   const std::int64_t heads = plan.layer->is_multi_head ? 1 : plan.num_heads;
   const auto bytes = static_cast<std::size_t>(plan.shape.query_size) * sizeof(float);
-  run_items(run.executor, plan.options.threads, static_cast<std::size_t>(bound.batch * heads), [&](const Item& item) {
+  const auto entries = static_cast<std::size_t>(bound.batch * heads);
+  const LoopWork work{.bytes = 2.0 * static_cast<double>(entries * bytes) * to_double(bound.num_queries)};
+  run_items(run.executor, loop_threads(plan, run.executor, work), entries, [&](const Item& item) {
     const std::int64_t b = static_cast<std::int64_t>(item.index) / heads,
                        h = static_cast<std::int64_t>(item.index) % heads;
     for (std::int64_t m = 0; m < bound.visible.num_queries(b); ++m) {
@@ -125,18 +128,38 @@ void concat_queries(const Run& run) {
   });
 }
 
-// Scores, softmax and pooling of every head, then the merging of chunks.
+// Scores, softmax and pooling of every head. A power counts as ten operations, a factored tanh as seven
+// (kFlopsPerFactoredTanh).
+LoopWork pooling_work(const PoolJob& pool) {
+  const PlanImpl& plan = *pool.plan;
+  const double rows = to_double(pool.batch * plan.num_heads) * to_double(pool.num_queries);
+  const double keys = to_double(pool.num_keys), columns = to_double(plan.score_size + plan.head_value_size);
+  const double per_term = plan.layer->score == Score::kAdditive ? 7 : 2;
+  const double per_key = per_term * to_double(plan.score_size) + 2 * to_double(plan.head_value_size) + 10;
+  return {.flops = rows * keys * per_key,
+          .bytes = 4 * columns * (rows + to_double(pool.batch * plan.num_kv_heads) * keys)};
+}
+
+// Of all chunks of all rows.
+LoopWork merging_work(const PoolJob& pool) {
+  const double rows = to_double(pool.batch * pool.plan->num_heads) * to_double(pool.num_queries);
+  return {.bytes = 4 * rows * static_cast<double>(pool.num_chunks() * pool.plan->padded_values)};
+}
+
+// Then the merging of chunks.
 void pool_heads(const Run& run, const PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   auto* counts = plan.options.count_tiers ? run.part<std::uint64_t>(plan.layout.tier_counts) : nullptr;
   std::atomic<bool> failed{false};
-  run_items(run.executor, plan.options.threads, num_pool_items(pool), [&](const Item& item) {
+  const int threads = loop_threads(plan, run.executor, pooling_work(pool));
+  run_items(run.executor, threads, num_pool_items(pool), [&](const Item& item) {
     auto* own_counts = counts == nullptr ? nullptr : counts + item.worker * kernels::kNumScoreTiers;
     if (!pool_item(pool, item, run.worker(item.worker), own_counts)) failed.store(true, std::memory_order_relaxed);
   });
   if (failed.load()) fail_product();
   if (!plan.has_chunks()) return;
-  run_items(run.executor, plan.options.threads, static_cast<std::size_t>(pool.batch * plan.num_heads),
+  run_items(run.executor, loop_threads(plan, run.executor, merging_work(pool)),
+            static_cast<std::size_t>(pool.batch * plan.num_heads),
             [&](const Item& item) { merge_chunks(pool, item.index); });
 }
 

@@ -12,6 +12,7 @@
 
 #include "attend/attend.h"
 #include "tests/support/compare.h"
+#include "tests/support/executors.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/run.h"
 
@@ -255,7 +256,7 @@ TEST_CASE("contract 10: a workspace that is too small is refused, one that is la
 TEST_CASE("contract 10: an executor with more workers than the plan has room for does no harm") {
   const LayerCase c({.layer = Layer::kDot, .batch = 8, .num_queries = 40, .num_keys = 40});
   const Plan plan = c.attention.plan(c.shape, {.threads = 2});
-  ThreadPool pool(7);
+  EagerPool pool(7);
   CHECK(same_bits(run_plan(plan, c.inputs()), run_plan(plan, c.inputs(), false, &pool)));
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("masked_softmax: any executor and any strides give the same bits") {
   Random random(105);
   const Tensor scores = random.normal({3, 50, 65}, 4);
   const LengthsTensor lens = random.lengths({3, 50}, 0, 65);
-  ThreadPool pool(3);
+  EagerPool pool(3);
   ReverseExecutor reverse(4);
   for_each_target([&](const Target& target) {
     const std::vector<float> expected = softmax(scores, lens.view(), {.target = target});

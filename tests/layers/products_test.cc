@@ -183,7 +183,7 @@ TEST_CASE("products, contract 5: the same bits for any threads, order of tasks a
           for (const int threads : {2, 3, 7}) {
             options.threads = threads;
             const Plan plan = c.attention.plan(c.shape, options);
-            ThreadPool pool(threads);
+            EagerPool pool(threads);
             ShuffledExecutor shuffled(threads);
             CHECK(same_bits(run_plan(plan, c.inputs(), false, &pool), expected));
             CHECK(same_bits(run_plan(plan, c.inputs(), false, &shuffled), expected));

@@ -265,7 +265,7 @@ TEST_CASE("tiers: a run counts each query and panel that it sees by what their r
 }
 
 TEST_CASE("tiers: the counts of several threads add up, chunks of keys included") {
-  ThreadPool pool(3);
+  EagerPool pool(3);
   ReverseExecutor reverse(5);
   for_each_target([&](const Target& target) {
     for (const std::int64_t num_queries : {6, 40}) {

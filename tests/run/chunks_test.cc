@@ -94,7 +94,7 @@ TEST_CASE("chunks: the truth's results for runs of any number of keys and length
 }
 
 TEST_CASE("chunks: same bits for any number of threads, any executor, an entry alone or in company, prepared or not") {
-  ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(3), ThreadPool(7)};
+  EagerPool pools[] = {EagerPool(1), EagerPool(2), EagerPool(3), EagerPool(7)};
   ReverseExecutor reverse(7);
   for (const Layer layer : kLayers) {
     for (const Lens lens : {Lens::kNone, Lens::kPerQuery}) {
@@ -102,7 +102,7 @@ TEST_CASE("chunks: same bits for any number of threads, any executor, an entry a
       for_each_target([&](const Target& target) {
         const Plan plan = c.attention.plan(c.shape, {.target = target});
         const RunResult expected = run_plan(plan, c.inputs());
-        for (ThreadPool& pool : pools) {
+        for (EagerPool& pool : pools) {
           const Plan threaded = c.attention.plan(c.shape, {.threads = pool.concurrency(), .target = target});
           CHECK(same_bits(expected, run_plan(threaded, c.inputs(), false, &pool)));
           CHECK(same_bits(expected, run_plan(threaded, c.inputs(), false, &reverse)));

@@ -79,6 +79,7 @@ class Unprepared {
 class PoorExecutor final : public Executor {
  public:
   int concurrency() const noexcept override { return 2; }
+  double least_seconds() const noexcept override { return 0; }
   void parallel_for(std::size_t num_tasks, TaskRef task) override {
     const NoMemory no_memory;
     for (std::size_t i = 0; i < num_tasks; ++i) task(i);

@@ -15,6 +15,7 @@
 #include "engine/kernels/linear_rows.h"
 #include "engine/matmul/linear.h"
 #include "tests/support/allocations.h"
+#include "tests/support/executors.h"
 #include "tests/support/for_each_target.h"
 #include "tests/support/layer_cases.h"
 #include "tests/support/masks.h"
@@ -46,7 +47,7 @@ CaseSpec large_case(Layer layer) {
 }
 
 void check_runs_allocate_nothing(const LayerCase& c) {
-  ThreadPool pool(3);
+  EagerPool pool(3);
   for_each_plan(c, [&](const Plan& serial, bool with_weights) {
     PlanOptions options = options_of(c, serial, with_weights);
     options.threads = 3;
@@ -92,7 +93,7 @@ TEST_CASE("masks, skipped queries and heads that share keys allocate nothing, wi
 
 TEST_CASE("prepare, append and runs on prepared keys allocate nothing, serial and on an executor with several threads" *
           doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
-  ThreadPool pool(3);
+  EagerPool pool(3);
   for (const Layer layer : kAllLayers) {
     const LayerCase c({.layer = layer,
                        .batch = 3,
@@ -241,7 +242,7 @@ TEST_CASE("masked_softmax and sequence_mask allocate nothing" * doctest::skip(AT
 
 TEST_CASE("runs: chunks, concatenated queries, tiers, infinite queries and what plans say allocate nothing" *
           doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
-  ThreadPool pool(3);
+  EagerPool pool(3);
   const Machine machine{1e11, 1e11, 1e11, 1e10, 1e10, 1 << 15, 1 << 20, 1 << 25};
   for (const Layer layer : kAllLayers) {
     LayerCase c({.layer = layer, .batch = 2, .num_queries = 5, .num_keys = 2100, .lens = Lens::kPerQuery, .seed = 126});

@@ -259,7 +259,7 @@ TEST_CASE("prepared: no keys at all, then some") {
 }
 
 TEST_CASE("prepared: several threads and any executor prepare and append the same bits") {
-  ThreadPool pool(3);
+  EagerPool pool(3);
   ReverseExecutor reverse(4);
   ShuffledExecutor shuffled(4);
   for (const Layer layer : kAllLayers) {

@@ -104,7 +104,7 @@ inline void check_same_for_threads(const LayerCase& c, const Plan& plan, bool wi
     PlanOptions options = options_of(c, plan, with_weights);
     options.threads = threads;
     const Plan threaded = c.attention.plan(c.shape, options);
-    ThreadPool pool(threads);
+    EagerPool pool(threads);
     ReverseExecutor reverse(threads);
     ShuffledExecutor shuffled(threads);
     for (Executor* executor :
