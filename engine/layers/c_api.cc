@@ -2,6 +2,7 @@
 #include "attend/attend_c.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <exception>
@@ -85,6 +86,9 @@ class CallbackExecutor final : public Executor {
   int concurrency() const noexcept override { return std::max(1, callbacks_.concurrency(callbacks_.context)); }
   void parallel_for(std::size_t num_tasks, TaskRef task) override {
     callbacks_.parallel_for(callbacks_.context, num_tasks, &attend_run_task, &task);
+  }
+  double least_seconds() const noexcept override {
+    return callbacks_.least_seconds == 0 ? Executor::least_seconds() : std::max(callbacks_.least_seconds, 0.0);
   }
 
  private:
@@ -265,6 +269,7 @@ attend_status attend_executor_create_from_callbacks(const attend_executor_callba
     attend::require_pointer(callbacks, "callbacks");
     if (callbacks->concurrency == nullptr) attend::fail("concurrency is a null pointer, expected a callback");
     if (callbacks->parallel_for == nullptr) attend::fail("parallel_for is a null pointer, expected a callback");
+    if (std::isnan(callbacks->least_seconds)) attend::fail("least_seconds is nan, expected a number of seconds");
     return std::make_unique<attend::CallbackExecutor>(*callbacks);
   });
 }

@@ -14,7 +14,7 @@ double LoopWork::seconds(std::size_t lanes) const {
 int loop_threads(int most, const Executor& executor, double seconds) {
   most = std::max(1, std::min(most, executor.concurrency()));
   const double least = executor.least_seconds();
-  if (seconds >= least * most) return most;
+  if (!(seconds < least * most)) return most;  // NaN, too
   return std::max(1, static_cast<int>(seconds / least));
 }
 

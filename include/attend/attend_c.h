@@ -317,9 +317,13 @@ typedef struct attend_executor_callbacks {
   // is correct. Called from every thread that runs a plan with this executor, at the same time if they do.
   void (*parallel_for)(void* context, size_t num_tasks, void (*task)(void* task_context, size_t index),
                        void* task_context);
+  // Seconds of work, by a rough estimate, that make another thread worth its part of a loop: loops of less take fewer,
+  // and the least ones the calling thread alone. 0: 2.5e-6, the built-in pool's; negative: loops always take all.
+  double least_seconds;
 } attend_executor_callbacks;
 
-// An executor over callbacks, which are copied; both are required.
+// An executor over callbacks, which are copied; both functions are required.
+// Errors: also a least_seconds that is NaN.
 attend_status attend_executor_create_from_callbacks(const attend_executor_callbacks* callbacks,
                                                     attend_executor** executor, attend_error* error);
 

@@ -107,6 +107,30 @@ TEST_CASE("C API: executor of the library and executor of callbacks, the same bi
   }
 }
 
+TEST_CASE("C API: loops that are not worth a callback stay on the calling thread") {
+  const LayerCase c({.layer = Layer::kMultiHead, .batch = 1, .num_queries = 2, .num_keys = 3});
+  attend_plan_options options{};
+  options.threads = 3;
+  const Both both(c, {.threads = 3}, &options);
+  const RunResult expected = run_plan(both.cpp, c.inputs());
+  for (const double least : {-1.0, 0.0, 1e-12, 1.0}) {
+    CAPTURE(least);
+    OwnPool own;
+    own.least_seconds = least;  // 0: as the built-in pool's
+    const attend_executor_callbacks callbacks = own.callbacks();
+    const ExecutorHandle lent = make<ExecutorHandle>(attend_executor_create_from_callbacks, &callbacks);
+    CHECK(same_bits(run_c(both.plan.get(), both.cpp, c.inputs(), false, lent.get()), expected));
+    CHECK((own.loops > 0) == (least < 0 || least == 1e-12));
+  }
+  attend_executor_callbacks callbacks = OwnPool().callbacks();
+  callbacks.least_seconds = std::numeric_limits<double>::quiet_NaN();
+  attend_executor* executor = nullptr;
+  Said said;
+  CHECK(attend_executor_create_from_callbacks(&callbacks, &executor, &said.error) == ATTEND_ERROR_INVALID);
+  CHECK(missing_parts(said.message(), {"least_seconds", "nan", "number of seconds"}) == "");
+  CHECK(executor == nullptr);
+}
+
 TEST_CASE("C API: masked_softmax, every target, in place too") {
   for_each_target([](const Target& target) {
     const std::string name = target.name();

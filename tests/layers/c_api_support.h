@@ -201,6 +201,7 @@ inline RunResult run_c(const attend_plan* plan, const Plan& cpp, const Inputs& i
 // The caller's pool: threads of its own, one per task, and a count of what it was asked for.
 struct OwnPool {
   int concurrency = 3;
+  double least_seconds = -1;  // the smallest loops too
   std::atomic<int> loops{0};
   std::atomic<std::size_t> tasks{0};
 
@@ -215,7 +216,8 @@ struct OwnPool {
                   std::vector<std::thread> threads;
                   for (std::size_t i = num_tasks; i-- > 0;) threads.emplace_back([=] { task(task_context, i); });
                   for (std::thread& thread : threads) thread.join();
-                }};
+                },
+            .least_seconds = least_seconds};
   }
 };
 
