@@ -7,7 +7,6 @@
 #include "engine/base/checked.h"
 #include "engine/base/message.h"
 #include "engine/run/items.h"
-#include "engine/run/loop_work.h"
 
 namespace attend::detail {
 namespace {
@@ -94,17 +93,6 @@ std::size_t even_parts(std::size_t parts, std::size_t count, std::size_t least) 
   return most;
 }
 
-LoopWork mapping_work(std::span<const MapJob> jobs) {
-  LoopWork work;
-  for (const MapJob& job : jobs) {
-    const double rows = to_double(job.num_rows()), in = static_cast<double>(job.map->in_size()),
-                 out = static_cast<double>(job.map->out_size());
-    work.flops += 2 * rows * in * out;
-    work.bytes += 4 * (in * out + rows * (in + out));
-  }
-  return work;
-}
-
 }  // namespace
 
 bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
@@ -127,6 +115,17 @@ bool map_piece(const MapJob& job, const MapCut& cut, std::size_t piece, const Pl
   const auto row = [&](std::size_t i) { return static_cast<std::int64_t>(part_begin(rows, kRowUnit, i, cut.slices)); };
   const auto column = [&](std::size_t i) { return part_begin(out, kColumnUnit, i, cut.ranges); };
   return map_columns(job, row(slice), row(slice + 1), {column(range), column(range + 1) - column(range)}, plan, worker);
+}
+
+LoopWork mapping_work(std::span<const MapJob> jobs) {
+  LoopWork work;
+  for (const MapJob& job : jobs) {
+    const double rows = to_double(job.num_rows()), in = static_cast<double>(job.map->in_size()),
+                 out = static_cast<double>(job.map->out_size());
+    work.flops += 2 * rows * in * out;
+    work.bytes += 4 * (in * out + rows * (in + out));
+  }
+  return work;
 }
 
 void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor) {

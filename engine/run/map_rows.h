@@ -10,6 +10,7 @@
 #include "engine/matmul/linear.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/run/bind.h"
+#include "engine/run/loop_work.h"
 
 namespace attend::detail {
 
@@ -54,6 +55,7 @@ MapCut cut_map(const MapJob& job, std::size_t pieces);
 // What a failure is reported as.
 [[noreturn]] void fail_product();
 
+LoopWork mapping_work(std::span<const MapJob> jobs);
 // Several jobs, up to kMostJobs, as one parallel loop. Throws Error if oneDNN failed or had no memory.
 inline constexpr std::size_t kMostJobs = 3;
 void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* workspace, Executor& executor);

@@ -128,16 +128,22 @@ void concat_queries(const Run& run) {
   });
 }
 
-// Scores, softmax and pooling of every head. A power counts as ten operations, a factored tanh as seven
-// (kFlopsPerFactoredTanh).
+// Scores, softmax and pooling of every head, and the projection of keys by those who pool them. A power counts as ten
+// operations, a tanh as plan/cost.cc has it.
 LoopWork pooling_work(const PoolJob& pool) {
   const PlanImpl& plan = *pool.plan;
   const double rows = to_double(pool.batch * plan.num_heads) * to_double(pool.num_queries);
   const double keys = to_double(pool.num_keys), columns = to_double(plan.score_size + plan.head_value_size);
-  const double per_term = plan.layer->score == Score::kAdditive ? 7 : 2;
+  const double per_term = plan.layer->score != Score::kAdditive ? 2 : plan.factored ? 9 : 52;
   const double per_key = per_term * to_double(plan.score_size) + 2 * to_double(plan.head_value_size) + 10;
-  return {.flops = rows * keys * per_key,
-          .bytes = 4 * columns * (rows + to_double(pool.batch * plan.num_kv_heads) * keys)};
+  LoopWork work{.flops = rows * keys * per_key,
+                .bytes = 4 * columns * (rows + to_double(pool.batch * plan.num_kv_heads) * keys)};
+  if (pool.key_job.map != nullptr) {
+    const LoopWork projecting = mapping_work({&pool.key_job, 1});
+    work.flops += projecting.flops;
+    work.bytes += projecting.bytes;
+  }
+  return work;
 }
 
 // Of all chunks of all rows.
@@ -146,7 +152,7 @@ LoopWork merging_work(const PoolJob& pool) {
   return {.bytes = 4 * rows * static_cast<double>(pool.num_chunks() * pool.plan->padded_values)};
 }
 
-// Then the merging of chunks.
+// Pools every head, then merges chunks of keys.
 void pool_heads(const Run& run, const PoolJob& pool) {
   const PlanImpl& plan = run.plan;
   auto* counts = plan.options.count_tiers ? run.part<std::uint64_t>(plan.layout.tier_counts) : nullptr;
