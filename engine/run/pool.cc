@@ -14,12 +14,14 @@ std::size_t num_pool_items(const PoolJob& job) {
 TilesItem tiles_item(const PoolJob& job, std::size_t index) {
   const PlanImpl& plan = *job.plan;
   const std::size_t ranges = plan.query_ranges, chunks = job.num_chunks();
-  const std::size_t pieces = plan.head_ranges * ranges * chunks;
+  // Lanes, one head an item, are counted alike (next_rows.h): their ranges of heads are key-value heads.
+  const std::size_t head_ranges = plan.reads_rows() ? 1 : plan.head_ranges;
+  const std::size_t pieces = head_ranges * ranges * chunks;
   const auto first = static_cast<std::int64_t>(index / pieces * plan.entries_per_item);
   return {
       .first_head = first,
       .last_head = std::min(job.batch * plan.num_kv_heads, first + static_cast<std::int64_t>(plan.entries_per_item)),
-      .head_range = index / (ranges * chunks) % plan.head_ranges,
+      .head_range = index / (ranges * chunks) % head_ranges,
       .range = index / chunks % ranges,
       .chunk = index % chunks};
 }

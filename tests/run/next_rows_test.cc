@@ -55,6 +55,26 @@ TEST_CASE("next rows: then the next item's first queries, its keys and values as
   CHECK(next_rows.next() == nullptr);
 }
 
+TEST_CASE("next rows: an item of lanes is a key-value head, of tiles a range of the heads that share one") {
+  Problem problem;
+  NextRows next_rows(problem.job);
+  problem.plan.head_ranges = 2;
+  problem.plan.pooling = detail::Pooling::kLanes;
+  next_rows.set_next_item(3, 64);  // entry 1, key-value head 1
+  check_next(next_rows, problem.queries.data() + 3200 + 2 * 8, 32, 48, 8);
+  check_next(next_rows, problem.keys.data() + 480 + 8, 16, 20, 8);
+  check_next(next_rows, problem.values.data() + 960 + 16, 32, 20, 16);
+  problem.plan.pooling = detail::Pooling::kFused;
+  next_rows.set_next_item(6, 64);  // the same, query head 2 of 4
+  check_next(next_rows, problem.queries.data() + 3200 + 2 * 8, 32, 48, 8);
+  check_next(next_rows, problem.keys.data() + 480 + 8, 16, 20, 8);
+  check_next(next_rows, problem.values.data() + 960 + 16, 32, 20, 16);
+  next_rows.set_next_item(7, 64);  // query head 3: whose queries come first is not told
+  check_next(next_rows, problem.keys.data() + 480 + 8, 16, 20, 8);
+  check_next(next_rows, problem.values.data() + 960 + 16, 32, 20, 16);
+  CHECK(next_rows.next() == nullptr);
+}
+
 TEST_CASE("next rows: into L1 or L2 as the plan says") {
   for (const bool into_l1 : {false, true}) {
     Problem problem;
