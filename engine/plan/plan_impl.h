@@ -191,7 +191,9 @@ struct PlanImpl {
     return divide_up(to_size(heads_per_kv_head()), lane_heads) * divide_up(to_size(queries), lane_queries);
   }
   bool has_lane_groups() const { return pooling == Pooling::kLanes && num_lane_groups(shape.num_queries) > 1; }
-  // What query_ranges of tiles begin with a multiple of. By parts, whole steps.
+  // What query_ranges of tiles begin with a multiple of: by parts whole steps, else less than a tile, so that they come
+  // out even. EPYC (Zen 5), 2 threads, one head of 512 queries of 1024 keys of size 64, whole tiles and 16 queries: 373
+  // and 341 us (attend plan --layer dot --shape 1,512,1024,64 --threads 2 --measure).
   std::size_t range_queries() const { return parts ? tile_queries : std::min<std::size_t>(tile_queries, 16); }
   // Query heads, and rows of queries, that share a key-value head: one row at least.
   std::int64_t heads_per_kv_head() const { return num_heads / num_kv_heads; }

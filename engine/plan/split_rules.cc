@@ -120,7 +120,9 @@ void cut_lane_groups(PlanImpl& plan, std::size_t units) {
 }
 
 // Into how many of `ranges` the query heads of a key-value head go, where queries make up to so many tiles: evenly if
-// they can, for heads are alike, and queries that a mask leaves are not.
+// they can, for heads are alike, and queries that a mask leaves are not. EPYC (Zen 5), 2 threads, 8 heads of 16 queries
+// on one, 1000 keys of size 128: 480 us as one item, 300 in four (attend plan --layer dot --num-heads 8 --num-kv-heads
+// 1 --shape 1,16,1000,128 --threads 2 --measure).
 std::size_t group_head_ranges(std::size_t heads, std::size_t ranges, std::size_t tiles) {
   const auto is_even = [&](std::size_t some) { return heads % some == 0; };
   std::size_t most = std::min(heads, ranges);

@@ -18,9 +18,10 @@ struct Item {
 };
 
 // The items of a loop, dealt out before it begins: neighbours to the same worker, since rows of neighbouring heads
-// share a line where memory begins within one, as malloc's does; and the same part of them in each loop of a run, and
-// in the next run, so that a worker finds in its own cache what it wrote there. Who is done with its own helps the
-// others.
+// share a line where memory begins within one, as malloc's does (against one by one, attend plan --layer dot --shape
+// 8,32,32,64 --num-heads 8 --threads 2 --measure: 187 instead of 251 us); and the same part of them in each loop of a
+// run, and in the next run, so that a worker finds in its own cache what it wrote there. Who is done with its own helps
+// the others.
 class Deal {
  public:
   Deal(std::size_t num_items, std::size_t workers) : count_(std::min(workers, kMostHands)) {

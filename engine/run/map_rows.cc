@@ -86,13 +86,6 @@ bool map_columns(const MapJob& job, std::int64_t first, std::int64_t end, const 
 constexpr std::size_t kFewestRows = 16, kFewestOfLargeWeights = 64, kLargeWeightBytes = std::size_t{4} << 20;
 constexpr std::size_t kRowUnit = 16, kFewestColumns = 64, kColumnUnit = 32;
 
-// As many parts as divide `parts`, of `least` or more each.
-std::size_t even_parts(std::size_t parts, std::size_t count, std::size_t least) {
-  std::size_t most = std::clamp<std::size_t>(count / least, 1, parts);
-  while (parts % most != 0) --most;
-  return most;
-}
-
 }  // namespace
 
 bool map_rows(const MapJob& job, std::int64_t first, std::int64_t count, const PlanImpl& plan, std::byte* worker) {
@@ -103,10 +96,14 @@ MapCut cut_map(const MapJob& job, std::size_t pieces) {
   const auto rows = static_cast<std::size_t>(job.num_rows());
   const std::size_t out = job.map->out_size(), bytes = job.map->in_size() * out * sizeof(float);
   const bool splits = job.map->splits_columns() && !has_sink(job);
-  MapCut cut;
-  cut.slices = even_parts(pieces, rows, splits && bytes > kLargeWeightBytes ? kFewestOfLargeWeights : kFewestRows);
-  if (splits) cut.ranges = even_parts(pieces / cut.slices, out, kFewestColumns);
-  return cut;
+  const std::size_t least_rows = splits && bytes > kLargeWeightBytes ? kFewestOfLargeWeights : kFewestRows;
+  const std::size_t most_ranges = splits ? std::max<std::size_t>(out / kFewestColumns, 1) : 1;
+  MapCut best;
+  for (std::size_t slices = 1; slices <= std::clamp<std::size_t>(rows / least_rows, 1, pieces); ++slices) {
+    const MapCut cut{slices, std::min(pieces / slices, most_ranges)};
+    if (cut.pieces() >= best.pieces()) best = cut;
+  }
+  return best;
 }
 
 bool map_piece(const MapJob& job, const MapCut& cut, std::size_t piece, const PlanImpl& plan, std::byte* worker) {
@@ -139,7 +136,7 @@ void map_all(const PlanImpl& plan, std::span<const MapJob> jobs, std::byte* work
   // The same piece of all jobs before the next pieces: who maps queries of some heads or entries has their keys too.
   run_items(executor, threads, pieces * jobs.size(), [&](const Item& item) {
     const std::size_t piece = item.index / jobs.size(), j = item.index % jobs.size();
-    if (piece >= cuts[j].slices * cuts[j].ranges) return;
+    if (piece >= cuts[j].pieces()) return;
     if (!map_piece(jobs[j], cuts[j], piece, plan, workspace + plan.layout.worker(item.worker))) {
       failed.store(true, std::memory_order_relaxed);
     }

@@ -45,16 +45,19 @@ struct MapJob {
 // A job cut for workers: slices of its rows times ranges of its columns. Results do not depend on it.
 struct MapCut {
   std::size_t slices = 1, ranges = 1;
+
+  std::size_t pieces() const { return slices * ranges; }
 };
-// Into `pieces`, or fewer where rows and columns are few: rows first.
+// Into as many of `pieces` as rows and columns are enough for: rows first.
 MapCut cut_map(const MapJob& job, std::size_t pieces);
-// As map_rows, one of slices * ranges pieces: all slices of some columns before the next columns.
+// As map_rows, one of the pieces: all slices of some columns before the next columns.
 [[nodiscard]] bool map_piece(const MapJob& job, const MapCut& cut, std::size_t piece, const PlanImpl& plan,
                              std::byte* worker);
 
 // What a failure is reported as.
 [[noreturn]] void fail_product();
 
+// What they compute, read and write.
 LoopWork mapping_work(std::span<const MapJob> jobs);
 // Several jobs, up to kMostJobs, as one parallel loop. Throws Error if oneDNN failed or had no memory.
 inline constexpr std::size_t kMostJobs = 3;

@@ -123,7 +123,7 @@ void check_map(const Linear& map, const std::vector<std::int64_t>& lens, std::in
   for (const MapCut& cut : kCuts) {
     if (cut.ranges > 1 && !map.splits_columns()) continue;
     std::fill(destination.memory.begin(), destination.memory.end(), kUntouched);
-    for (std::size_t piece = cut.slices * cut.ranges; piece-- > 0;) {
+    for (std::size_t piece = cut.pieces(); piece-- > 0;) {
       std::fill(worker.memory.begin(), worker.memory.end(), kNaN);
       REQUIRE(detail::map_piece(job, cut, piece, worker.plan, worker.data()));
     }
@@ -300,15 +300,16 @@ TEST_CASE(
   CHECK(cut(small, 1000, 1, none) == Cut{1, 1});
   CHECK(cut(small, 64, 4, none) == Cut{4, 1});
   CHECK(cut(small, 63, 4, none) == Cut{2, 2});  // three slices would not make four pieces
+  CHECK(cut(small, 200, 26, none) == Cut{12, 2});
   CHECK(cut(small, 31, 4, none) == Cut{1, 4});
   CHECK(cut(small, 0, 4, none) == Cut{1, 4});
   CHECK(cut(small, 31, 8, none) == Cut{1, 4});  // of 64 columns
-  CHECK(cut(small, 100, 14, none) == Cut{2, 1});
+  CHECK(cut(small, 100, 14, none) == Cut{6, 2});
   CHECK(cut(narrow, 31, 4, none) == Cut{1, 1});
   CHECK(cut(large, 255, 4, none) == Cut{2, 2});
   CHECK(cut(large, 256, 4, none) == Cut{4, 1});
   CHECK(cut(large, 63, 4, none) == Cut{1, 4});
-  CHECK(cut(large, 63, 4, &recorder) == Cut{2, 1});
+  CHECK(cut(large, 63, 4, &recorder) == Cut{3, 1});
 }
 
 }  // namespace attend::tests
