@@ -88,8 +88,8 @@ TEST_CASE("loop work: keys that are projected by those who pool them count") {
                  values = random.normal({kBatch, kKeys, 1});
     std::vector<float> output(kBatch);
     Workspace workspace(plan);
-    Recorder recorder(
-        1e-5);  // 8192 tanhs are 6 us by rate on the slowest target, the products of 512 44 on the fastest
+    // By rates, 8192 tanhs are 6 us on the slowest target, and products of 512 terms 44 on the fastest.
+    Recorder recorder(1e-5);
     plan.run({.queries = queries.view(), .keys = keys.view(), .values = values.view()},
              {.output = {output.data(), {kBatch, 1, 1}}}, workspace, recorder);
     CHECK(recorder.loops.empty() == (key_size == 1));
