@@ -42,8 +42,10 @@ Tensor normal_rows(Random& random, std::int64_t batch, std::int64_t rows, std::i
 
 }  // namespace
 
-MadeUpProblem::MadeUpProblem(const PlanImpl& plan)
-    : heads_(plan.shape.num_heads), kv_heads_(plan.shape.num_kv_heads > 0 ? plan.shape.num_kv_heads : heads_) {
+MadeUpProblem::MadeUpProblem(const PlanImpl& plan, HeadLayout layout)
+    : heads_(plan.shape.num_heads),
+      kv_heads_(plan.shape.num_kv_heads > 0 ? plan.shape.num_kv_heads : heads_),
+      layout_(layout) {
   const Shape& s = plan.shape;
   Random random(1);
   queries_ = normal_rows(random, s.batch, s.num_queries, heads_ * s.query_size);
@@ -74,6 +76,13 @@ MadeUpProblem::MadeUpProblem(const PlanImpl& plan)
     checked_multiply(count, sizeof(float), "generated data");
     weights_.data.resize(count);
   }
+}
+
+template <class T>
+TensorView<T> MadeUpProblem::on_heads(const TensorView<T>& rows, std::int64_t heads) const {
+  if (heads_ == 1) return rows;
+  if (layout_ == HeadLayout::kSideBySide) return split_heads(rows, heads);
+  return {rows.data(), {rows.size(0), heads, rows.size(1), rows.size(2) / heads}};
 }
 
 Inputs MadeUpProblem::inputs() const {

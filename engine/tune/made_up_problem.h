@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "attend/plan.h"
+#include "attend/planner.h"
 #include "attend/tensor.h"
 #include "engine/plan/plan_impl.h"
 
@@ -14,7 +15,7 @@ namespace attend::detail {
 // the plan has them, any but 0. The same numbers every time.
 class MadeUpProblem {
  public:
-  explicit MadeUpProblem(const PlanImpl& plan);
+  MadeUpProblem(const PlanImpl& plan, HeadLayout layout);
 
   Inputs inputs() const;
   Outputs outputs();
@@ -22,11 +23,10 @@ class MadeUpProblem {
  private:
   // Where queries have heads, keys have, if only one: (B, 1, N, D).
   template <class T>
-  TensorView<T> on_heads(const TensorView<T>& rows, std::int64_t heads) const {
-    return heads_ > 1 ? split_heads(rows, heads) : rows;
-  }
+  TensorView<T> on_heads(const TensorView<T>& rows, std::int64_t heads) const;
 
   std::int64_t heads_, kv_heads_;
+  HeadLayout layout_;
   Tensor queries_, keys_, values_, output_, weights_;
   LengthsTensor lens_;
 };

@@ -189,7 +189,7 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
   std::vector<std::string> paths(first.candidates().begin(), first.candidates().end());
   if (!options.path.empty()) paths = {options.path};
 
-  MadeUpProblem problem(*first.impl_);
+  MadeUpProblem problem(*first.impl_, tune_options.head_layout);
   std::vector<Subject> subjects;
   subjects.emplace_back(first, *first.impl_, Tile{}, problem);
   const auto add = [&](const PlanOptions& asked) {
@@ -224,7 +224,7 @@ Tuned Planner::tune(const Attention& layer, const Shape& shape, const PlanOption
 }
 
 double Planner::measure(const Plan& plan, const TuneOptions& tune_options) {
-  MadeUpProblem problem(*plan.impl_);
+  MadeUpProblem problem(*plan.impl_, tune_options.head_layout);
   std::vector<Subject> subjects;
   subjects.emplace_back(plan, *plan.impl_, Tile{}, problem);
   Workers workers(tune_options.executor, plan.impl_->options.threads);

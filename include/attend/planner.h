@@ -113,6 +113,13 @@ class Profile {
   std::vector<ProfileEntry> entries_;  // sorted by problem
 };
 
+// Where the heads of generated queries, keys, values and outputs lie, for layers that take heads: dot and gaussian. A
+// choice of speed alone; what was tuned on one serves the other, too.
+enum class HeadLayout {
+  kSideBySide,  // (B, M or N, H * D), as projections leave them and split_heads sees them
+  kApart,       // (B, H, M or N, D), each head's rows together, as PyTorch's and ONNX's attention take them
+};
+
 struct TuneOptions {
   // Time to spend on measuring, about; each candidate runs at least four times however long that takes.
   double seconds = 1;
@@ -120,6 +127,7 @@ struct TuneOptions {
   bool tiles = true;
   // null: for PlanOptions::threads above 1, a ThreadPool that lives as long as the call.
   Executor* executor = nullptr;
+  HeadLayout head_layout = HeadLayout::kSideBySide;
 };
 
 // One way to run a problem, and how long it took.
@@ -144,9 +152,9 @@ class Planner {
   // the rules, plain sums beside pairs of terms, on generated data, and plans with the fastest; the choice of the rules
   // unless another one is more than 2 % faster. Whether pairs are depends on who else uses the core, which no fact of
   // the CPU tells.
-  //   Data: queries, keys and values normally distributed over (B, M or N, H * D), heads as split_heads sees them;
-  //     lengths uniform in 1..N where options.valid_lens is kPerBatch or kPerQuery, else none. Prepared keys are
-  //     prepared once, beforehand. Candidates take turns, so that a slow moment hits all alike.
+  //   Data: queries, keys and values normally distributed, heads as tune_options.head_layout says; lengths uniform in
+  //     1..N where options.valid_lens is kPerBatch or kPerQuery, else none. Prepared keys are prepared once,
+  //     beforehand. Candidates take turns, so that a slow moment hits all alike.
   //   Results: candidates agree within the contract's bounds, not to the bit; the plan gives the same bits as any
   //     other plan of the same path, tiles and pairs on its target.
   //   options: path restricts the candidates to one; profile is not looked at; threads count.

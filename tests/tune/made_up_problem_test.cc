@@ -16,6 +16,7 @@ namespace {
 
 using detail::MadeUpProblem;
 using Sizes = std::vector<std::int64_t>;
+constexpr HeadLayout kSideBySide = HeadLayout::kSideBySide;
 
 std::shared_ptr<const detail::PlanImpl> dot_plan(const Shape& shape, const PlanOptions& options) {
   auto layer = std::make_shared<detail::LayerImpl>();
@@ -26,6 +27,11 @@ std::shared_ptr<const detail::PlanImpl> dot_plan(const Shape& shape, const PlanO
 template <class View>
 Sizes sizes_of(const View& view) {
   return {view.sizes().begin(), view.sizes().end()};
+}
+
+template <class View>
+Sizes strides_of(const View& view) {
+  return {view.strides().begin(), view.strides().end()};
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ TEST_CASE("made-up problem: lengths are uniform in 1 to N, of entries or of quer
                 {ValidLens::kPerQuery, Padding::kCompute, {300, 4}},
                 {ValidLens::kPerQuery, Padding::kSkipQueries, {300}}};
   for (const auto& c : kCases) {
-    const MadeUpProblem problem(*dot_plan(shape, {.valid_lens = c.lens, .padding = c.padding}));
+    const MadeUpProblem problem(*dot_plan(shape, {.valid_lens = c.lens, .padding = c.padding}), kSideBySide);
     const TensorView<const std::int32_t> lens = problem.inputs().valid_lens;
     REQUIRE(sizes_of(lens) == c.sizes);
     const auto count = static_cast<std::size_t>(c.sizes.size() == 2 ? 1200 : 300);
@@ -56,14 +62,14 @@ TEST_CASE("made-up problem: lengths are uniform in 1 to N, of entries or of quer
     }
   }
   for (const ValidLens none : {ValidLens::kAny, ValidLens::kNone}) {
-    CHECK(MadeUpProblem(*dot_plan(shape, {.valid_lens = none})).inputs().valid_lens.empty());
+    CHECK(MadeUpProblem(*dot_plan(shape, {.valid_lens = none}), kSideBySide).inputs().valid_lens.empty());
   }
   const Shape no_keys{.batch = 2, .num_queries = 4, .num_keys = 0, .query_size = 2};
-  const MadeUpProblem empty(*dot_plan(no_keys, {.valid_lens = ValidLens::kPerBatch}));
+  const MadeUpProblem empty(*dot_plan(no_keys, {.valid_lens = ValidLens::kPerBatch}), kSideBySide);
   CHECK(empty.inputs().valid_lens.data()[0] == 0);
 }
 
-TEST_CASE("made-up problem: rows are normally distributed, of all heads side by side") {
+TEST_CASE("made-up problem: rows are normally distributed, heads lie as asked for") {
   const Shape shape{.batch = 3,
                     .num_queries = 50,
                     .num_keys = 60,
@@ -71,25 +77,34 @@ TEST_CASE("made-up problem: rows are normally distributed, of all heads side by 
                     .value_size = 5,
                     .num_heads = 4,
                     .num_kv_heads = 2};
-  MadeUpProblem problem(*dot_plan(shape, {.attention_weights = true}));
-  const Inputs in = problem.inputs();
-  CHECK(sizes_of(in.queries) == Sizes{3, 4, 50, 8});
-  CHECK(in.queries.stride(1) == 8);
-  CHECK(in.queries.stride(2) == 32);
-  CHECK(sizes_of(in.keys) == Sizes{3, 2, 60, 8});
-  CHECK(in.keys.stride(2) == 16);
-  CHECK(sizes_of(in.values) == Sizes{3, 2, 60, 5});
-  CHECK(sizes_of(problem.outputs().output) == Sizes{3, 4, 50, 5});
-  CHECK(sizes_of(problem.outputs().attention_weights) == Sizes{3, 4, 50, 60});
-  double sum = 0, squares = 0;
-  const std::size_t count = 3 * 50 * 32;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto x = static_cast<double>(in.queries.data()[i]);
-    sum += x;
-    squares += x * x;
+  const struct {
+    HeadLayout layout;
+    Sizes queries, keys, values, output;  // strides
+  } kCases[] = {{HeadLayout::kSideBySide, {1600, 8, 32, 1}, {960, 8, 16, 1}, {600, 5, 10, 1}, {1000, 5, 20, 1}},
+                {HeadLayout::kApart, {1600, 400, 8, 1}, {960, 480, 8, 1}, {600, 300, 5, 1}, {1000, 250, 5, 1}}};
+  for (const auto& c : kCases) {
+    MadeUpProblem problem(*dot_plan(shape, {.attention_weights = true}), c.layout);
+    const Inputs in = problem.inputs();
+    const Outputs out = problem.outputs();
+    CHECK(sizes_of(in.queries) == Sizes{3, 4, 50, 8});
+    CHECK(strides_of(in.queries) == c.queries);
+    CHECK(sizes_of(in.keys) == Sizes{3, 2, 60, 8});
+    CHECK(strides_of(in.keys) == c.keys);
+    CHECK(sizes_of(in.values) == Sizes{3, 2, 60, 5});
+    CHECK(strides_of(in.values) == c.values);
+    CHECK(sizes_of(out.output) == Sizes{3, 4, 50, 5});
+    CHECK(strides_of(out.output) == c.output);
+    CHECK(sizes_of(out.attention_weights) == Sizes{3, 4, 50, 60});
+    double sum = 0, squares = 0;
+    const std::size_t count = 3 * 50 * 32;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto x = static_cast<double>(in.queries.data()[i]);
+      sum += x;
+      squares += x * x;
+    }
+    CHECK(std::abs(sum / count) < 0.1);
+    CHECK(squares / count == doctest::Approx(1).epsilon(0.1));
   }
-  CHECK(std::abs(sum / count) < 0.1);
-  CHECK(squares / count == doctest::Approx(1).epsilon(0.1));
 }
 
 }  // namespace attend::tests

@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "attend/executor.h"
+#include "tools/attend/choice.h"
 #include "tools/attend/command.h"
 #include "tools/attend/numbers.h"
 #include "tools/attend/words.h"
@@ -58,36 +59,6 @@ CLI::Option& add_float(CLI::App& app, const std::string& word, std::optional<flo
                        const std::string& description) {
   return *app.add_option_function<std::string>(
       word, [word, &number](const std::string& text) { number = parse_float(word, text); }, description);
-}
-
-// Names and what they stand for, in the order in which messages list them.
-template <class T>
-using Choices = std::vector<std::pair<std::string, T>>;
-
-// "a, b or c"
-template <class T>
-std::string names_of(const Choices<T>& choices) {
-  std::string names;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (i > 0) names += i + 1 < choices.size() ? ", " : " or ";
-    names += choices[i].first;
-  }
-  return names;
-}
-
-// One of a few names; another is wrong usage, "word: 'name', expected a, b or c".
-template <class T>
-CLI::Option& add_choice(CLI::App& app, const std::string& word, T& chosen, const Choices<T>& choices,
-                        const std::string& description) {
-  return *app.add_option_function<std::string>(
-      word,
-      [word, &chosen, choices](const std::string& name) {
-        const auto found =
-            std::find_if(choices.begin(), choices.end(), [&](const auto& choice) { return choice.first == name; });
-        if (found == choices.end()) wrong_usage(word + ": '" + name + "', expected " + names_of(choices));
-        chosen = found->second;
-      },
-      description);
 }
 
 void add_parameter_words(CLI::App& app, bool may_invent, LayerWords& words) {

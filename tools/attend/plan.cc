@@ -29,7 +29,7 @@ void tune_plan(const Problem& problem, const TuneWords& tune_words, const io::No
   print_notes(notices);
   OutputFiles files;
   files.add(tune_words.profile, tuning.profile);
-  const std::string timing = timing_text(tuning.plan, tune_words);  // before anything is printed: it may fail
+  const std::string timing = timing_text(problem, tuning.plan, tune_words);  // before anything is printed: it may fail
   std::cout << tuning.candidates << tuning.plan.explain() << timing;
   flush_stdout();
   files.commit();
@@ -41,7 +41,7 @@ void explain_plan(const Words& words, const TuneWords& tune_words) {
   if (tune_words.tune) return tune_plan(problem, tune_words, notices);
   const Plan plan = make_plan(problem, tune_words);
   print_notes(notices);
-  const std::string timing = timing_text(plan, tune_words);  // first, as above
+  const std::string timing = timing_text(problem, plan, tune_words);  // first, as above
   std::cout << plan.explain() << timing;
 }
 

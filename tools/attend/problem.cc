@@ -150,7 +150,8 @@ Problem prepare(const Words& words, io::Notices& notices) {
   Problem problem{.layer = make_layer(words.layer, shape, notices),
                   .shape = shape,
                   .options = options,
-                  .head_axis = from_files ? files.queries.size() == 4 : shape.num_heads > 1};
+                  .head_axis = from_files ? files.queries.size() == 4 : shape.num_heads > 1,
+                  .from_files = from_files};
   problem.options.valid_lens = lens_of(in, files);
   const LayerKind kind = problem.layer.kind;
   if (problem.head_axis && kind != LayerKind::kDot && kind != LayerKind::kGaussian) {

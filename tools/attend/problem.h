@@ -20,7 +20,8 @@ struct Problem {
   Layer layer;
   Shape shape;
   PlanOptions options;
-  bool head_axis;  // queries are (B, H, M, D), keys and values (B, H or Hkv, N, D)
+  bool head_axis;   // queries are (B, H, M, D), keys and values (B, H or Hkv, N, D)
+  bool from_files;  // the sizes are those of files, not of --shape
 
   reference::Mask mask() const { return {.causal = options.causal, .padding = options.padding}; }
 };

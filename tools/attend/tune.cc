@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "attend/error.h"
+#include "tools/attend/choice.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/memory.h"
@@ -99,6 +100,17 @@ std::string candidate_text(const TunedCandidate& candidate) {
          (candidate.by_rules ? "  (by the rules)" : "") + "\n";
 }
 
+HeadLayout head_layout(const Problem& problem, const TuneWords& words) {
+  return words.head_layout.value_or(problem.from_files ? HeadLayout::kApart : HeadLayout::kSideBySide);
+}
+
+// " on made-up data", and of what layout, where there are heads to lay.
+std::string data_text(const Problem& problem, const TuneWords& words) {
+  if (!problem.head_axis || problem.shape.num_heads == 1) return " on made-up data";
+  return std::string(" on made-up data, heads ") +
+         (head_layout(problem, words) == HeadLayout::kApart ? "apart" : "side by side");
+}
+
 }  // namespace
 
 void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
@@ -124,6 +136,12 @@ void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
          "Measures the paths that fit, a few tiles of each, and plain sums beside pairs of\nterms, on made-up data, "
          "and plans with the fastest.")
       ->group(group);
+  add_choice(app, "--head-layout", words.head_layout,
+             {{"side-by-side", HeadLayout::kSideBySide}, {"apart", HeadLayout::kApart}},
+             "Made-up data of dot and gaussian: side-by-side, (B, N, H * D), or each head's\n"
+             "rows together, apart, (B, H, N, D). Default: side-by-side; apart for files.")
+      .option_text("L")
+      ->group(group);
 }
 
 std::optional<Profile> load_profile(const TuneWords& words) {
@@ -139,8 +157,10 @@ Tuning tune(const Problem& problem, const TuneWords& words) {
   check_writable(words.profile);
   Tuned tuned = [&] {
     const Progress progress("tuning");
-    return with_memory_for("made-up data to tune with",
-                           [&] { return Planner::tune(problem.layer.attention, problem.shape, problem.options); });
+    return with_memory_for("made-up data to tune with", [&] {
+      return Planner::tune(problem.layer.attention, problem.shape, problem.options,
+                           {.head_layout = head_layout(problem, words)});
+    });
   }();
   // Read now: another process may have added an entry meanwhile.
   Profile profile = save ? profile_so_far(words.profile) : Profile();
@@ -151,24 +171,26 @@ Tuning tune(const Problem& problem, const TuneWords& words) {
       throw Error(words.profile + ": " + e.what());
     }
   }
-  std::string candidates = "candidates, the least time first:\n";
+  std::string candidates = "candidates" + data_text(problem, words) + ", the least time first:\n";
   for (const TunedCandidate& candidate : tuned.candidates) candidates += candidate_text(candidate);
   return {.plan = std::move(tuned.plan),
           .candidates = std::move(candidates),
           .profile = save ? profile.text() : std::string()};
 }
 
-std::string timing_text(const Plan& plan, const TuneWords& words) {
+std::string timing_text(const Problem& problem, const Plan& plan, const TuneWords& words) {
   const Machine machine = Machine::measure(Target::from_name(plan.target_name()));
   const Cost cost = plan.cost(machine);
   std::string text = estimate_text(cost, machine);
   if (words.measure) {
     const Progress progress("measuring");
-    const double seconds =
-        with_memory_for("made-up data to measure with", [&] { return Planner::measure(plan, {.seconds = 0.3}); });
+    const double seconds = with_memory_for("made-up data to measure with", [&] {
+      return Planner::measure(plan, {.seconds = 0.3, .head_layout = head_layout(problem, words)});
+    });
     char percent[32];
     std::snprintf(percent, sizeof percent, "%.0f", 100 * cost.seconds / seconds);
-    text += line("measured", duration_text(seconds) + " on made-up data; the estimate is " + percent + " % of it");
+    text += line("measured",
+                 duration_text(seconds) + data_text(problem, words) + "; the estimate is " + percent + " % of it");
   }
   return text;
 }

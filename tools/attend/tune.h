@@ -18,6 +18,7 @@ namespace attend::tools {
 struct TuneWords {
   std::string profile;  // file; empty: none
   bool measure = false, tune = false;
+  std::optional<HeadLayout> head_layout;  // of made-up data; none: as in the files, without files side by side
 };
 
 // --profile, and for plan --measure and --tune.
@@ -36,8 +37,8 @@ struct Tuning {
 // Measures the candidates. Writes nothing, but sees first that --profile can be written.
 Tuning tune(const Problem& problem, const TuneWords& words);
 
-// Lines behind those of explain(): what a run takes by estimate, and with --measure in truth.
-std::string timing_text(const Plan& plan, const TuneWords& words);
+// Lines behind those of explain(): what a run of a plan for the problem takes by estimate, and with --measure in truth.
+std::string timing_text(const Problem& problem, const Plan& plan, const TuneWords& words);
 
 }  // namespace attend::tools
 

@@ -15,11 +15,12 @@ namespace {
 
 const std::vector<std::string> kPlan = {"plan", "--layer", "dot", "--shape", "2,20,50,16"};
 
-Finished plan(const std::vector<std::string>& more) {
-  std::vector<std::string> words = kPlan;
+Finished plan_of(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return run_attend(words);
 }
+
+Finished plan(const std::vector<std::string>& more) { return plan_of(kPlan, more); }
 
 // The entry in a profile's text for kPlan or the run of such files, with another path.
 Profile with_path(const std::string& text, const std::string& path) {
@@ -45,11 +46,28 @@ TEST_CASE("attend plan: the estimate always, the measured time with --measure") 
   CHECK(contains(measured.out, " % of it"));
 }
 
+TEST_CASE("attend plan --measure and --tune: heads of made-up data lie as asked for or as in files, and it is said") {
+  const auto heads = [](const std::vector<std::string>& more) {
+    return plan_of({"plan", "--layer", "dot", "--shape", "2,20,50,16", "--num-heads", "4"}, more).out;
+  };
+  CHECK(contains(heads({"--measure"}), " on made-up data, heads side by side; the estimate is "));
+  CHECK(contains(heads({"--measure", "--head-layout", "apart"}), " on made-up data, heads apart; the estimate is "));
+  CHECK(heads({"--tune"}).starts_with("candidates on made-up data, heads side by side, the least time first:\n"));
+  CHECK(heads({"--tune", "--head-layout", "apart"}).starts_with("candidates on made-up data, heads apart, the least"));
+  const TempDir dir;
+  const std::vector<std::string> files = {"plan", "--layer", "dot", "--queries",
+                                          save(dir, "q.npy", counting({2, 4, 20, 16}))};
+  CHECK(contains(plan_of(files, {"--measure"}).out, "made-up data, heads apart; "));
+  CHECK(contains(plan_of(files, {"--measure", "--head-layout", "side-by-side"}).out, "data, heads side by side; "));
+  CHECK(contains(plan({"--measure"}).out, " on made-up data; the estimate is "));  // one head
+  CHECK(is_wrong_usage(plan({"--head-layout", "bhsd"}), "--head-layout: 'bhsd', expected side-by-side or apart"));
+}
+
 TEST_CASE("attend plan --tune: prints the candidates, and makes or extends the profile") {
   const TempDir dir;
   const Finished without = plan({"--tune"});
   CHECK(without.exit_code == 0);
-  CHECK(without.out.starts_with("candidates, the least time first:\n  dot/"));
+  CHECK(without.out.starts_with("candidates on made-up data, the least time first:\n  dot/"));
   CHECK(contains(without.out, "(by the rules)"));
   CHECK(contains(without.out, "by the profile"));
   CHECK(!contains(without.out, "no pairs"));  // which no rule has for so few queries
