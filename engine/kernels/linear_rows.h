@@ -35,7 +35,9 @@ struct LinearPairsArgs {
   const float* pair_sums;     // of column o: sum over j of (-1)^j W[o][3 j] W[o][3 j + 1]; as many as bias, aligned
   float weights_mean_square;  // of an element of W: rows of x are brought to it by powers of two
   float* scratch;             // linear_pairs_scratch(in, num_rows) elements, aligned to a cache line
-  bool prefetches_weights;    // into L1, some terms ahead. Of no account for results
+  // Weights are prefetched into L1 by the first step of rows that comes to them: whether by later ones, too, which
+  // find them in L2. Of no account for results.
+  bool prefetches_again;
 };
 
 // Rows of x are copied, scaled; a copy takes so many elements. Strides of a multiple of 4 KiB would put all rows of a

@@ -165,14 +165,14 @@ bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const Colum
                                .parts = parts_of_panels_.get() + panel * panel_parts,
                                .scratch = reinterpret_cast<std::uint16_t*>(scratch)});
   } else if (goes_by_pairs(kernels)) {
-    // Zen 5 has weights in L1 in time by itself, and starting instructions is what bounds products by pairs there:
-    // AVX3, with prefetches and without, linear/r256_i768_o768 1193 and 1118 us, r512_i256_o256 281 and 263. Zen 4,
-    // where their distance was chosen, is not measured without.
+    // Zen 5 has what L2 holds in L1 in time by itself, and starting instructions bounds products by pairs there: AVX3,
+    // with prefetches in all steps and in none, linear/r256_i768_o768 1193 and 1118 us, r512_i256_o256 281 and 263. Zen
+    // 4 is not measured without.
     kernels.multiply_by_pairs({.linear = args,
                                .pair_sums = pair_sums_.get() + columns.first,
                                .weights_mean_square = mean_square_,
                                .scratch = reinterpret_cast<float*>(scratch),
-                               .prefetches_weights = !this_cpu().is_zen5()});
+                               .prefetches_again = !this_cpu().is_zen5()});
   } else {
     kernels.multiply(args);
   }

@@ -49,7 +49,7 @@ class Problem : public LinearProblem {
                                   .pair_sums = pair_sums_.data(),
                                   .weights_mean_square = mean_square_,
                                   .scratch = scratch_.data(),
-                                  .prefetches_weights = count % 2 == 0});  // which is not to be seen
+                                  .prefetches_again = count % 2 == 0});  // which is not to be seen
     };
     multiply_by(by_pairs, first, count, reversed);
   }
