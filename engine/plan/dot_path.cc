@@ -153,17 +153,23 @@ bool pads_values(const PlanImpl& plan) {
   return is_wide(plan) && packed >= kPadding * static_cast<double>(columns);
 }
 
-// Whether the last vector holds rows enough: on Zen 5, where tiles gain less, two. Tiles against lanes there (above 1
-// lanes win), AVX3, 8 heads, attend plan --layer dot --shape 1,18,256,64 --num-heads 8 --tune:
+// Whether the last vector holds rows enough: on Zen 5, where tiles gain less, two, and against few terms, half as many
+// where one vector is full, one. Tiles against lanes there (above 1 lanes win), AVX3, 8 heads, attend plan --layer dot
+// --shape 1,18,256,64 --num-heads 8 --tune, below 256 keys batches of 2:
 //
-//     size 64     256 keys:  17 queries 0.88, 18 1.02, 20 1.09, 22 1.10    33 0.95, 34 1.01    65 0.94, 66 1.00
+//     size 64     36 keys:   17 queries 1.10, 33 1.24, 49 1.27, 65 1.20    50: 1.03, 1.16, 1.18, 1.14
+//                 64:        17 0.88, 33 0.99, 49 1.00, 65 0.99            100: 0.97, 1.05, 1.07, 1.03
+//                 256:       17 0.88, 18 1.02, 20 1.09, 22 1.10    33 0.95, 34 1.01    65 0.94, 66 1.00
 //                 1024:      17 0.89, 18 1.03, 20 1.11, 22 1.12            33 0.98, 34 1.04    65 0.94, 66 1.01
-//     size 128    256 keys:  17 0.81, 18 1.06, 20 1.14, 22 1.15            33 0.90, 36 1.09
+//     size 128    50 keys:   17 0.97, 33 1.05, 49 1.08, 65 1.04            100: 0.87, 0.97, 1.03, 0.98
+//                 256:       17 0.81, 18 1.06, 20 1.14, 22 1.15            33 0.90, 36 1.09
 //     size 256    256 keys:  17 0.77, 18 1.07, 20 1.17                     33 0.92, 34 1.11
 bool fills_lanes(const PlanImpl& plan) {
   const double rows = to_double(plan.rows_per_kv_head()), lanes = lanes_of(plan);
   const double vectors = std::ceil(rows / lanes);
-  return this_cpu().is_zen5() ? rows > (vectors - 1) * lanes + 1 : rows >= kFull * vectors * lanes;
+  if (!this_cpu().is_zen5()) return rows >= kFull * vectors * lanes;
+  const double terms = to_double(plan.shape.num_keys) * to_double(plan.score_size);
+  return rows > (vectors - 1) * lanes + 1 || terms <= (vectors > 2 ? kFewTermsOnZen5 : kFewTermsOnZen5 / 2);
 }
 
 // Rows up to which sums across lanes cost less than vectors of rows: the more, the longer the rows of keys are and the

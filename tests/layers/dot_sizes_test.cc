@@ -159,7 +159,7 @@ TEST_CASE("plan: tiles take over beyond so many vectors of queries, whether valu
     const auto panel = wide ? static_cast<std::int64_t>(kernels::pack_kernels(target.id()).panel_width) : 64;
     CHECK(path(2 * lanes, 64, panel) == (single ? "dot/decode" : "dot/lanes"));
     CHECK(path(most, 64, panel) == (single ? "dot/fused" : "dot/lanes"));
-    CHECK(path(2 * lanes + 1, 64, panel) == (single ? "dot/decode" : wide ? "dot/fused" : "dot/lanes"));
+    CHECK(path(2 * lanes + 1, 128, panel) == (single ? "dot/decode" : wide ? "dot/fused" : "dot/lanes"));
     CHECK(path(2 * lanes + 1, 64, panel / 2) == (single ? "dot/decode" : "dot/lanes"));
     if (lanes == 8) {
       CHECK(path(2, 64, 32) == "dot/decode");
@@ -197,6 +197,10 @@ TEST_CASE("plan: on Zen 5, wide lanes go further against few terms, are rarely t
     CHECK(path(193, 101, 64) == "dot/fused");
     CHECK(path(256, 96, 64, Causal::kTopLeft) == "dot/fused");
     CHECK(path(17, 256, 64) == "dot/fused");
+    CHECK(path(17, 50, 64) == "dot/lanes");
+    CHECK(path(17, 51, 64) == "dot/fused");
+    CHECK(path(33, 100, 64) == "dot/lanes");
+    CHECK(path(33, 101, 64) == "dot/fused");
     CHECK(path(18, 256, 64) == "dot/lanes");
     CHECK(path(65, 256, 64) == "dot/fused");
     CHECK(path(66, 256, 64) == "dot/lanes");
