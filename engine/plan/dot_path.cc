@@ -60,7 +60,14 @@ constexpr double kFullGroup = 0.9;
 //     512 queries    8 keys: size 16 3.47, 64 2.12, 96 2.13, 128 1.48, 256 1.66    16: size 64 1.55, 128 1.09, 256 1.02
 //                    32: size 64 1.15, 128 1.01, 256 1.05    64: size 32 1.20, 64 1.04, 96 1.00, 128 0.92
 //                    77: size 40 1.21, 80 1.07, 128 0.97     128: size 32 1.04, 64 0.95
-constexpr double kFewTermsOnZen5 = 6400, kVectorsForMoreTermsOnZen5 = 12;
+//
+// And where each head's rows are together, 4 heads, by attend plan --head-layout apart:
+//
+//     256 queries    49 keys: size 96 1.30, 160 1.25, 256 1.15    64: size 96 1.11, 160 1.06, 192 1.03, 256 0.98
+//                    80: size 96 1.15, 160 1.06, 256 1.01         100: size 96 1.12, 160 1.06
+//     1024 queries   49 keys: size 96 1.36, 160 1.17, 192 1.02    64: size 96 1.09, 160 0.97, 192 0.98
+//                    80: size 96 1.10, 160 1.02, 192 0.95         100: size 96 1.06, 160 0.96
+constexpr double kFewTermsOnZen5 = 6400, kFewKeysOnZen5 = 100, kVectorsForMoreTermsOnZen5 = 12;
 constexpr double kFewKeys = 32, kFewKeysOfEight = 64, kAnyVectors = std::numeric_limits<double>::infinity(),
                  kVectors = 8, kVectorsOfFour = 12;
 constexpr double kFull = 0.74, kPadding = 1.2;
@@ -226,8 +233,8 @@ bool has_few_keys(const PlanImpl& plan) {
 double most_vectors(const PlanImpl& plan) {
   if (has_few_keys(plan)) return kAnyVectors;
   if (is_wide(plan) && this_cpu().is_zen5() && lanes_overwork(plan) == 1) {
-    const double terms = to_double(plan.shape.num_keys) * to_double(plan.score_size);
-    if (terms <= kFewTermsOnZen5) return kAnyVectors;
+    const double keys = to_double(plan.shape.num_keys), terms = keys * to_double(plan.score_size);
+    if (terms <= (keys <= kFewKeysOnZen5 ? 2 : 1) * kFewTermsOnZen5) return kAnyVectors;
     if (terms <= 2 * kFewTermsOnZen5) return kVectorsForMoreTermsOnZen5;
   }
   return lanes_of(plan) == 4 ? kVectorsOfFour : kVectors;

@@ -192,6 +192,10 @@ TEST_CASE("plan: on Zen 5, wide lanes go further against few terms, are rarely t
       CHECK(path(queries, 100, 64) == "dot/lanes");
       CHECK(path(queries, 101, 64) == "dot/fused");
     }
+    CHECK(path(512, 100, 128) == "dot/lanes");
+    CHECK(path(512, 80, 160) == "dot/lanes");
+    CHECK(path(512, 81, 160) == "dot/fused");
+    CHECK(path(512, 101, 96) == "dot/fused");
     CHECK(path(192, 200, 64) == "dot/lanes");
     CHECK(path(192, 201, 64) == "dot/fused");
     CHECK(path(193, 101, 64) == "dot/fused");
