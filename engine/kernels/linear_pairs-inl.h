@@ -196,8 +196,9 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
     ForEachStep<kPairedRowsPerStep, kMaxPairedVectors>(
         d, by_pairs, kPairedWeightBlock, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
           // Pairs with 16 registers are for tests: no need of both there.
-          const bool ahead = !kHas32Registers || args.prefetches_again || row == 0;
-          ahead ? step(columns, row, num_rows, std::true_type()) : step(columns, row, num_rows, std::false_type());
+          const bool ahead = row == 0 || args.prefetches_again || !kHas32Registers;
+          if (!ahead) return step(columns, row, num_rows, std::false_type());
+          step(columns, row, num_rows, std::true_type());
         });
     LinearRows(d, plain);
   }

@@ -160,9 +160,9 @@ bool pads_values(const PlanImpl& plan) {
   return is_wide(plan) && packed >= kPadding * static_cast<double>(columns);
 }
 
-// Whether the last vector holds rows enough: on Zen 5, where tiles gain less, two, and against few terms, half as many
-// where one vector is full, one. Tiles against lanes there (above 1 lanes win), AVX3, 8 heads, attend plan --layer dot
-// --shape 1,18,256,64 --num-heads 8 --tune, below 256 keys batches of 2:
+// Whether the last vector holds rows enough: on Zen 5, where tiles gain less, two, or one where a row's scores have few
+// terms, half as few beside a single full vector. Tiles against lanes there (above 1 lanes win), AVX3, 8 heads, attend
+// plan --layer dot --shape 1,18,256,64 --num-heads 8 --tune, below 256 keys batches of 2:
 //
 //     size 64     36 keys:   17 queries 1.10, 33 1.24, 49 1.27, 65 1.20    50: 1.03, 1.16, 1.18, 1.14
 //                 64:        17 0.88, 33 0.99, 49 1.00, 65 0.99            100: 0.97, 1.05, 1.07, 1.03
