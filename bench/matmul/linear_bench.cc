@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -64,9 +66,13 @@ void linear(benchmark::State& state, const Linear& map, const LinearCase& c, con
   count_intensity(state, flops, sizeof(float) * static_cast<double>(c.rows * (c.in + c.out) + c.in * c.out));
 }
 
-void register_product(const LinearCase& c, Implementation implementation, const std::string& name,
+// One map of each size and implementation, for all targets and cases of that size: the largest take 64 MB and up.
+using Maps = std::map<std::tuple<std::int64_t, std::int64_t, Implementation>, std::shared_ptr<Lazy<Linear>>>;
+
+void register_product(Maps& maps, const LinearCase& c, Implementation implementation, const std::string& name,
                       const Target& target) {
-  const auto map = std::make_shared<Lazy<Linear>>();
+  std::shared_ptr<Lazy<Linear>>& map = maps[{c.in, c.out, implementation}];
+  if (map == nullptr) map = std::make_shared<Lazy<Linear>>();
   register_case(std::string("linear/") + c.name, name, [map, &c, implementation, target](benchmark::State& state) {
     const auto make = [&] {
       const AlignedTensor W = random_tensor({c.out, c.in}, 1), bias = random_tensor({c.out}, 2);
@@ -79,16 +85,17 @@ void register_product(const LinearCase& c, Implementation implementation, const 
 }  // namespace
 
 void register_linear_benchmarks() {
+  Maps maps;
   for (const LinearCase& c : kLinearCases) {
 #ifdef ATTEND_WITH_ONEDNN
-    register_product(c, Implementation::kOneDnn, "oneDNN", Target::best());
+    register_product(maps, c, Implementation::kOneDnn, "oneDNN", Target::best());
 #endif
     for (const Target& target : Target::available()) {
-      register_product(c, Implementation::kLinearRows, std::string(target.name()), target);
-      register_product(c, Implementation::kLinearPairs, std::string(target.name()) + "_pairs", target);
+      register_product(maps, c, Implementation::kLinearRows, std::string(target.name()), target);
+      register_product(maps, c, Implementation::kLinearPairs, std::string(target.name()) + "_pairs", target);
       // Elsewhere tiles are emulated, for tests.
       if (!kernels::linear_rows_kernels(target.id()).has_tiles) continue;
-      register_product(c, Implementation::kLinearParts, std::string(target.name()) + "_parts", target);
+      register_product(maps, c, Implementation::kLinearParts, std::string(target.name()) + "_parts", target);
     }
   }
 }
