@@ -76,6 +76,10 @@ void check_layer_words(const CLI::App& app, const Words& words) {
     wrong_usage("--num-hiddens is for made-up parameters, expected no --weights beside it");
   }
   if (given(app, "--prefix") && layer.weights.empty()) wrong_usage("--prefix is of no use without --weights");
+  check_belongs(app, layer, "--head-layout", no_parameters, "dot and gaussian");
+  if (given(app, "--head-layout") && !given(app, "--measure") && !given(app, "--tune")) {
+    wrong_usage("--head-layout is of no use without --measure or --tune");
+  }
 }
 
 void check_input_words(const CLI::App& app, Subcommand subcommand, const Words& words) {

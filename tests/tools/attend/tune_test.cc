@@ -61,6 +61,10 @@ TEST_CASE("attend plan --measure and --tune: heads of made-up data lie as asked 
   CHECK(contains(plan_of(files, {"--measure", "--head-layout", "side-by-side"}).out, "data, heads side by side; "));
   CHECK(contains(plan({"--measure"}).out, " on made-up data; the estimate is "));  // one head
   CHECK(is_wrong_usage(plan({"--head-layout", "bhsd"}), "--head-layout: 'bhsd', expected side-by-side or apart"));
+  CHECK(is_wrong_usage(plan({"--head-layout", "apart"}), "--head-layout is of no use without --measure or --tune"));
+  const std::vector<std::string> multi_head = {"plan", "--layer", "multi-head", "--shape", "2,20,50,16"};
+  CHECK(is_wrong_usage(plan_of(multi_head, {"--measure", "--head-layout", "apart"}),
+                       "--head-layout belongs to dot and gaussian, not to this --layer"));
 }
 
 TEST_CASE("attend plan --tune: prints the candidates, and makes or extends the profile") {
