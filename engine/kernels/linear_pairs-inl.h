@@ -83,8 +83,8 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   // At last of the next panels, of which the second is far: without that, few rows take up to 4 % longer.
   size_t ahead = kPairedTermsAhead * kLinearPanel;
   const size_t next_ahead = ahead + (kVectors * lanes - 1) / kLinearPanel * args.panel_stride;
-  const auto fetch = [&ahead](const float* weights) HWY_ATTR {
-    if constexpr (kAhead) __builtin_prefetch(weights + ahead, 0, 3);
+  const auto fetch = [](const float* weights, size_t at) HWY_ATTR {
+    if constexpr (kAhead) __builtin_prefetch(weights + at, 0, 3);
   };
   const V s0 = hn::Load(d, pair_sums), s1 = kVectors > 1 ? hn::Load(d, pair_sums + lanes) : zero;
   const EvenRows rows(x_stride);
@@ -92,12 +92,12 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 #define ATTEND_PAIRS_ROW(r)         \
   V y##r##0 = zero, y##r##1 = zero; \
   ATTEND_PAIRS_START(r, paired[r])
-#define ATTEND_PAIRS_LOAD(first, second, at)         \
-  first = hn::Load(d, w0 + (at));                    \
-  fetch(w0 + (at));                                  \
-  if constexpr (kVectors > 1) {                      \
-    second = hn::Load(d, w1 + (at));                 \
-    if (lanes % kLinearPanel == 0) fetch(w1 + (at)); \
+#define ATTEND_PAIRS_LOAD(first, second, at)                \
+  first = hn::Load(d, w0 + (at));                           \
+  fetch(w0, (at) + ahead);                                  \
+  if constexpr (kVectors > 1) {                             \
+    second = hn::Load(d, w1 + (at));                        \
+    if (lanes % kLinearPanel == 0) fetch(w1, (at) + ahead); \
   }
 #define ATTEND_PAIRS_TERMS(ROW)                   \
   {                                               \
