@@ -188,6 +188,7 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
         other_results[plain.num_rows++] = all.results[r];
       }
     }
+    if (by_pairs.num_rows > 0) plain.written_next = nullptr;
     const auto step = [&](const ColumnsArgs& columns, size_t row, size_t num_rows, auto ahead) ATTEND_INLINE_ATTR {
       PairsAnyRows<ahead, kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first,
                                               args.scratch + row * stride, static_cast<std::ptrdiff_t>(stride),

@@ -230,6 +230,8 @@ HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, size_t block_bytes,
   const auto weights_of = [&](size_t block) {
     return args.weights + first_column(first_group(block)) / kLinearPanel * panel_stride;
   };
+  const size_t written_per_step =
+      args.written_next == nullptr ? 0 : (args.written_next->num_lines() + steps * groups - 1) / (steps * groups);
   for (size_t block = 0; block < blocks; ++block) {
     // The next call will want the first block again. Where there is one block, it is there already: later rows take its
     // place, or a row that is at work, which costs nothing.
@@ -261,6 +263,7 @@ HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, size_t block_bytes,
             .next_rows = args.rows[ahead % args.num_rows],  // behind the last, the first: the next block's
             .rows_ahead = rows_ahead};
         if (later + args.in * kLaterPerTerm < later_end) later += args.in * kLaterPerTerm;
+        if (written_per_step > 0) args.written_next->fetch_to_write(written_per_step);
         step_of(columns, row, next_row - row);
       }
       row = next_row;

@@ -7,6 +7,7 @@
 
 #include "engine/kernels/pairs.h"
 #include "engine/kernels/parts.h"
+#include "engine/kernels/prefetch.h"
 
 namespace attend::kernels {
 
@@ -27,6 +28,9 @@ struct LinearRowsArgs {
   std::size_t out;
   // num_rows * in elements to prefetch where all weights stay in L2, nullptr: none. Of no account for results.
   const float* later_rows = nullptr;
+  // What will be written from the results: its lines are prefetched, some in each step. nullptr: nothing. By parts none
+  // are, which is not measured.
+  PrefetchRows* written_next = nullptr;
 };
 
 // What Winograd's inner products want beside that (pairs.h, linear_pairs-inl.h).

@@ -35,6 +35,9 @@ struct PrefetchRows {
     }
   }
 
+  // Prefetches so many lines, to be written: what waits then for another core to give them up is not the store.
+  void fetch_to_write(std::size_t lines);
+
   // For steps so short that these loops cost: twice four lines of a row, or what it has left, and the line that these
   // end in. The loops end where rows do, which seems to be mispredicted; here no branch depends on that. Products by
   // pairs of terms, EPYC (Zen 5), AVX3, against three rows a step by `fetch`: dot/b8_h12_m512_n512_d64_lens 19.5 ->

@@ -70,15 +70,16 @@ class Linear {
   // own. False if oneDNN reports a failure or there is no memory; never throws.
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
                               float* const* results, std::size_t num_rows, std::byte* scratch) const {
-    return product_->multiply(kernels, {0, out_size_}, rows, results, num_rows, scratch);
+    return product_->multiply(kernels, {0, out_size_}, rows, results, num_rows, nullptr, scratch);
   }
   // Whether columns may be shared out too: weights are read once, then, however many threads have a part in them.
   bool splits_columns() const noexcept { return product_->splits_columns(); }
-  // The same of some columns, where that is so: results[r] is where the first of them goes. Same bits.
+  // The same of some columns, where that is so: results[r] is where the first of them goes. Same bits. written_next:
+  // what will be written from the results; our own kernel prefetches it meanwhile.
   [[nodiscard]] bool multiply_columns(const kernels::LinearRowsKernels& kernels, const Columns& columns,
                                       const float* const* rows, float* const* results, std::size_t num_rows,
-                                      std::byte* scratch) const {
-    return product_->multiply(kernels, columns, rows, results, num_rows, scratch);
+                                      std::byte* scratch, kernels::PrefetchRows* written_next = nullptr) const {
+    return product_->multiply(kernels, columns, rows, results, num_rows, written_next, scratch);
   }
 
  private:

@@ -150,7 +150,8 @@ std::size_t PackedRows::scratch_bytes(std::size_t most_rows) const noexcept {
 }
 
 bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns, const float* const* rows,
-                          float* const* results, std::size_t num_rows, std::byte* scratch) const {
+                          float* const* results, std::size_t num_rows, kernels::PrefetchRows* written_next,
+                          std::byte* scratch) const {
   const std::size_t panel = columns.first / kernels::kLinearPanel;
   const kernels::LinearRowsArgs args{.rows = rows,
                                      .results = results,
@@ -158,7 +159,8 @@ bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const Colum
                                      .weights = panels_.get() + columns.first * in_,
                                      .bias = bias_ == nullptr ? nullptr : bias_.get() + columns.first,
                                      .in = in_,
-                                     .out = columns.count};
+                                     .out = columns.count,
+                                     .written_next = written_next};
   if (goes_by_parts(kernels)) {
     const std::size_t panel_parts = kernels::parts_size(kernels::kLinearPanel, in_);
     kernels.multiply_by_parts({.linear = args,

@@ -15,7 +15,7 @@ KeySide workspace_side(const PlanImpl& plan, std::byte* workspace) {
 }
 
 KeySide worker_side(const PlanImpl& plan, std::byte* worker) {
-  KeySide side{.plan = &plan, .capacity = std::min(plan.window_keys, plan.key_capacity)};
+  KeySide side{.plan = &plan, .capacity = std::min(plan.window_keys, plan.key_capacity), .is_window = true};
   side.key_exps = part<float>(worker, plan.layout.window_exps);
   side.key_max = part<float>(worker, plan.layout.window_max);
   return side;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/kernels/prefetch.h"
 #include "engine/matmul/linear.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/run/bind.h"
@@ -21,6 +22,8 @@ class RowSink {
   // Rows `first` to first + count - 1 of entry b, in the job's numbering; they stay valid during the call.
   virtual void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
                     std::ptrdiff_t stride) const = 0;
+  // What it will write of them, if that is worth prefetching.
+  virtual kernels::PrefetchRows written(std::int64_t b, std::int64_t first, std::int64_t count) const = 0;
 };
 
 // One tensor through one map. Rows are numbered across the batch, so that small entries share a block of rows.

@@ -37,6 +37,10 @@ class KeysToPrepare final : public RowSink {
     const std::int64_t before = addition_.lens[b];
     addition_.side.take_keys(b, before + first, count, rows, stride, before + addition_.count(b));
   }
+  kernels::PrefetchRows written(std::int64_t b, std::int64_t first, std::int64_t count) const override {
+    return addition_.side.key_exps_rows(b, static_cast<std::size_t>(addition_.lens[b] + first),
+                                        static_cast<std::size_t>(count));
+  }
 
  private:
   const Addition& addition_;
@@ -50,6 +54,7 @@ class ValuesToPrepare final : public RowSink {
             std::ptrdiff_t stride) const override {
     addition_.side.take_values(b, addition_.lens[b] + first, count, rows, stride);
   }
+  kernels::PrefetchRows written(std::int64_t, std::int64_t, std::int64_t) const override { return {}; }
 
  private:
   const Addition& addition_;

@@ -81,6 +81,7 @@ TEST_CASE(
             for (std::size_t row = first; row < kRows; ++row) worst = worse(worst, problem.error(row).largest);
             INFO(out, " x ", in, ", ", count, " rows, bias ", with_bias);
             CHECK(worst <= 4e-7);
+            CHECK(problem.lines_left() == (count == 0 ? 15 : 0));
             for (std::size_t i = 0; i < first * out; ++i) REQUIRE(std::isnan(problem.y(0)[i]));
           }
         }
@@ -140,6 +141,7 @@ TEST_CASE("linear pairs: rows that would lose by them have the bits of plain sum
     for (std::size_t row = 0; row < kRows; ++row) {
       problem.multiply(row, 1);
       INFO("row ", row, " alone");
+      CHECK(problem.lines_left() == 0);
       CHECK(same_bits(problem.y(row), &mixed[row * kOut], kOut));
     }
   });

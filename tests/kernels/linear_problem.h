@@ -47,6 +47,8 @@ class LinearProblem {
   }
   float& x(std::size_t row, std::size_t k) { return x_[row * in_ + k]; }
   const float* y(std::size_t row) const { return y_.data() + row * out_; }
+  // Lines that the last call was told will be written, and has not prefetched.
+  std::size_t lines_left() const { return written_next_.num_lines(); }
   std::vector<float> results() const { return {y_.data(), y_.data() + y_.size()}; }
 
   // Rows `first` to first + count - 1, from the last to the first if reversed. All other results become NaN.
@@ -89,13 +91,15 @@ class LinearProblem {
       rows.push_back(x_.data() + row * in_);
       results.push_back(y_.data() + row * out_);
     }
+    written_next_ = {.next = y_.data(), .stride = 1, .num_rows = 5, .size = 33};
     multiply({.rows = rows.data(),
               .results = results.data(),
               .num_rows = count,
               .weights = weights_.data(),
               .bias = has_bias_ ? bias_.data() : nullptr,
               .in = in_,
-              .out = out_});
+              .out = out_,
+              .written_next = &written_next_});
   }
 
   const kernels::LinearRowsKernels kernels_;
@@ -103,6 +107,7 @@ class LinearProblem {
   const bool has_bias_;
   const Unit unit_;
   GuardedArray<float> weights_, bias_, x_, y_;
+  kernels::PrefetchRows written_next_;
 };
 
 // Root of the mean square of the errors of the first rows, whose results are there.

@@ -46,6 +46,7 @@ TEST_CASE("linear rows: equals double for counts of rows and columns around the 
             for (std::size_t row = first; row < kRows; ++row) worst = worse(worst, problem.error(row).largest);
             INFO(out, " x ", in, ", ", count, " rows, bias ", with_bias);
             CHECK(worst <= 2.5e-7 * (1 + std::sqrt(static_cast<double>(in)) / 4));
+            CHECK(problem.lines_left() == (count == 0 ? 15 : 0));
             for (std::size_t i = 0; i < first * out; ++i) REQUIRE(std::isnan(problem.y(0)[i]));
           }
         }

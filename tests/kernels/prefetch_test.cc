@@ -50,6 +50,27 @@ TEST_CASE("rows ahead: twice four lines of a row or what it has left, until none
   CHECK(rows.num_rows == 0);
 }
 
+TEST_CASE("rows ahead, to be written: line by line, until none is left") {
+  float memory[256];
+  for (const std::size_t size : {1u, 16u, 17u, 48u}) {
+    const std::size_t lines = (size + 15) / 16;
+    PrefetchRows rows{.next = memory, .stride = 50, .num_rows = 4, .size = size};
+    for (std::size_t fetched = 0; fetched < 4 * lines;) {
+      const std::size_t count = fetched % 2 + 1;
+      rows.fetch_to_write(count);
+      fetched = std::min(fetched + count, 4 * lines);
+      CAPTURE(size);
+      CAPTURE(fetched);
+      CHECK(rows.next == memory + fetched / lines * 50);
+      CHECK(rows.done == fetched % lines * 16);
+      CHECK(rows.num_lines() == 4 * lines - fetched);
+    }
+    rows.fetch_to_write(1);
+    CHECK(rows.num_rows == 0);
+    CHECK(rows.done == 0);
+  }
+}
+
 TEST_CASE("lines ahead: line by line from the first that has rows; a row that is begun goes on") {
   float memory[256];
   // 1, 2 and 3 lines a row.

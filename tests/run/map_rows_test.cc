@@ -1,6 +1,7 @@
 // Rows of strided tensors through a map, numbered across the batch: each equals the map of that row alone, nothing else
 // is read or written.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -197,14 +198,22 @@ class Recorder final : public detail::RowSink {
   void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* from,
             std::ptrdiff_t stride) const override {
     CHECK(count > 0);
+    if (taken.size() < asked.size()) taken.push_back({b, first, count});
     for (std::int64_t j = 0; j < count; ++j) {
       const auto at = static_cast<std::size_t>(b * capacity_ + first + j);
       ++times.at(at);
       std::copy_n(from + j * stride, size_, rows.begin() + static_cast<std::ptrdiff_t>(at) * size_);
     }
   }
+  kernels::PrefetchRows written(std::int64_t b, std::int64_t first, std::int64_t count) const override {
+    asked.push_back({b, first, count});
+    return {.next = rows.data(), .num_rows = 1, .size = 1};
+  }
   mutable std::vector<float> rows;
   mutable std::vector<int> times;
+  // Calls of both, and what comes first of a block.
+  using Call = std::array<std::int64_t, 3>;
+  mutable std::vector<Call> asked, taken;
 
  private:
   std::int64_t capacity_, size_;
@@ -251,6 +260,8 @@ TEST_CASE("map rows: a sink takes every row once, by entry and index, beside a d
           REQUIRE(detail::map_rows(job, first, std::min(step, job.num_rows() - first), worker.plan, worker.data()));
         }
         CHECK(sink.times == once);
+        CHECK(sink.asked == sink.taken);
+        CHECK(sink.asked.empty() == (job.num_rows() == 0));
         CHECK(same_bits(sink.rows, expected));
         std::size_t wrong = 0;
         for (std::int64_t row = 0; row < batch * capacity; ++row) {
