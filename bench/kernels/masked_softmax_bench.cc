@@ -2,8 +2,9 @@
 // masked_softmax_rows/r4096_n128 and n1024: 2 and 16 MiB in and as much out, half of it padding with _lens. The next
 // row's scores and output are prefetched; with _breaks only scores that do not go on from the row before, with _near
 // and output that begins, modulo 4096 bytes, a line behind the scores; with _lines_l2 scores and output 8 KiB ahead,
-// into L2. r4096_n1024_half*: the output begins half a page behind the scores, so that its rows cross pages elsewhere;
-// as above. per_element: time / valid scores, all three passes.
+// into L2. All of these row by row; with _together passes over neighbouring rows take turns. r4096_n1024_half*: the
+// output begins half a page behind the scores, so that its rows cross pages elsewhere; as above. per_element: time /
+// valid scores, all three passes.
 #include "engine/kernels/masked_softmax.h"
 
 #include <cstddef>
@@ -27,6 +28,7 @@ struct Case {
   kernels::SoftmaxPrefetch prefetch = kernels::SoftmaxPrefetch::kAll;
   bool ragged = false;
   std::size_t apart = 0;  // floats from scores to output, modulo a page
+  bool together = false;
 };
 
 void masked_softmax_rows(benchmark::State& state, std::int64_t target, const Case& c) {
@@ -51,7 +53,8 @@ void masked_softmax_rows(benchmark::State& state, std::int64_t target, const Cas
                                         .num_columns = c.columns,
                                         .valid_lens = lens.empty() ? nullptr : lens.data(),
                                         .valid_lens_stride = 1,
-                                        .prefetch = c.prefetch};
+                                        .prefetch = c.prefetch,
+                                        .together = c.together};
   measure(state, [&] { kernels.rows(args); });
   // Elements per second, inverted; the console shows it as "285.1ps", JSON in seconds.
   state.counters["per_element"] = benchmark::Counter(
@@ -81,6 +84,12 @@ void register_masked_softmax_benchmarks() {
       c.prefetch = kernels::SoftmaxPrefetch::kLinesIntoL2;
       cases.push_back(c);
     }
+  }
+  for (const Case& c : std::vector<Case>(cases)) {
+    if (c.apart != 0 || c.prefetch != kernels::SoftmaxPrefetch::kAll) continue;
+    cases.push_back(c);
+    cases.back().name += "_together";
+    cases.back().together = true;
   }
   Case half{.name = "r4096_n1024_half", .rows = 4096, .columns = 1024, .apart = 512};
   cases.push_back(half);

@@ -24,6 +24,8 @@ struct MaskedSoftmaxArgs {
   const std::int32_t* valid_lens;    // row r: valid_lens[r * valid_lens_stride]; nullptr: num_columns
   std::ptrdiff_t valid_lens_stride;  // 0: all rows share one length
   SoftmaxPrefetch prefetch = SoftmaxPrefetch::kAll;
+  // Whether the passes over neighbouring rows take turns, or go in one loop where these are of one length. Same bits.
+  bool together = false;
 };
 
 struct MaskedSoftmaxKernels {

@@ -1,6 +1,8 @@
 #include "attend/masked_softmax.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 #include "engine/base/checked.h"
 #include "engine/base/cpus.h"
@@ -15,8 +17,8 @@
 namespace attend {
 namespace {
 
-// Rows of one work item; rows are independent, so results do not depend on it.
-constexpr std::int64_t kRowsPerItem = 64;
+// Rows of one work item, fewer of long ones; rows are independent, so results do not depend on it.
+constexpr std::int64_t kMostRows = 64, kMostScores = 64 * 1024;
 
 void check_softmax(const TensorView<const float>& input, const TensorView<const std::int32_t>& lens,
                    const TensorView<float>& output) {
@@ -38,44 +40,80 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
   check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1));
 }
 
+// Rows of all heads of all entries, numbered one after another.
+struct AllRows {
+  std::int64_t batch, heads, rows;
+
+  struct Place {
+    std::int64_t b, h, m;
+  };
+  std::int64_t count() const { return batch * heads * rows; }
+  Place locate(std::int64_t number) const { return {number / rows / heads, number / rows % heads, number % rows}; }
+
+  // From one row to the next, if there are several ...
+  template <class T>
+  std::ptrdiff_t stride(const detail::Rows<T>& at) const {
+    return rows > 1 ? at.row_stride : heads > 1 ? at.head_stride : at.batch_stride;
+  }
+  // ... and whether it is the same from each head and entry to the next.
+  template <class T>
+  bool have_one_stride(const detail::Rows<T>& at) const {
+    return (heads <= 1 || at.head_stride == rows * stride(at)) &&
+           (batch <= 1 || at.batch_stride == heads * rows * stride(at));
+  }
+};
+
 }  // namespace
 
 void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t> valid_lens, TensorView<float> output,
                     const MaskedSoftmaxOptions& options) {
   check_softmax(input, valid_lens, output);
+  if (std::ranges::any_of(input.sizes(), [](std::int64_t size) { return size == 0; })) return;
   const auto kernels = kernels::masked_softmax_kernels(options.target.id());
   const detail::Rows<const float> in = detail::rows_of(input);
   const detail::Rows<float> out = detail::rows_of(output);
-  const std::int64_t heads = input.rank() == 4 ? input.size(1) : 1;
-  const std::int64_t rows = input.size(-2), columns = input.size(-1);
-  const std::int64_t items_per_head = (rows + kRowsPerItem - 1) / kRowsPerItem;
+  const std::int64_t columns = input.size(-1);
+  const AllRows all{input.size(0), input.rank() == 4 ? input.size(1) : 1, input.size(-2)};
+  // Rows of a run have one stride: all of them, or those of a head. Heads of few rows are not worth an item each.
+  const bool one_run = all.have_one_stride(in) && all.have_one_stride(out);
+  const std::int64_t rows_of_run = one_run ? all.count() : all.rows;
+  const std::int64_t rows_per_item = std::clamp<std::int64_t>(kMostScores / columns, 1, kMostRows);
+  const std::int64_t items_per_run = (rows_of_run + rows_per_item - 1) / rows_per_item;
+  const std::int64_t items = one_run ? items_per_run : all.batch * all.heads * items_per_run;
 
-  const std::size_t scores = static_cast<std::size_t>(input.size(0) * heads * rows * columns);
+  const auto scores = static_cast<std::size_t>(all.count() * columns);
   const kernels::SoftmaxPrefetch prefetch =
       detail::softmax_prefetch(this_cpu(), kernels, 2 * sizeof(float) * scores, !valid_lens.empty());
+  const bool together = detail::softmax_rows_go_together(this_cpu());
   const auto work = [&](std::size_t item) {
     const auto number = static_cast<std::int64_t>(item);
-    const std::int64_t head = number / items_per_head, m = number % items_per_head * kRowsPerItem;
-    const std::int64_t b = head / heads, h = head % heads;
-    const std::int32_t* lens = nullptr;
-    if (!valid_lens.empty()) lens = valid_lens.rank() == 2 ? valid_lens.at(b, m) : valid_lens.at(b);
-    kernels.rows({.input = in.at(b, h, m),
-                  .input_stride = in.row_stride,
-                  .output = out.at(b, h, m),
-                  .output_stride = out.row_stride,
-                  .num_rows = static_cast<std::size_t>(std::min(kRowsPerItem, rows - m)),
+    const std::int64_t done = number % items_per_run * rows_per_item;
+    const std::int64_t first = number / items_per_run * rows_of_run + done;
+    const std::int64_t count = std::min(rows_per_item, rows_of_run - done);
+    std::array<std::int32_t, kMostRows> lens;
+    for (std::int64_t i = 0; i < count && !valid_lens.empty(); ++i) {
+      const AllRows::Place row = all.locate(first + i);
+      lens[static_cast<std::size_t>(i)] = valid_lens.rank() == 2 ? *valid_lens.at(row.b, row.m) : *valid_lens.at(row.b);
+    }
+    const AllRows::Place row = all.locate(first);
+    kernels.rows({.input = in.at(row.b, row.h, row.m),
+                  .input_stride = one_run ? all.stride(in) : in.row_stride,
+                  .output = out.at(row.b, row.h, row.m),
+                  .output_stride = one_run ? all.stride(out) : out.row_stride,
+                  .num_rows = static_cast<std::size_t>(count),
                   .num_columns = static_cast<std::size_t>(columns),
-                  .valid_lens = lens,
-                  .valid_lens_stride = valid_lens.rank() == 2 ? valid_lens.stride(1) : 0,
-                  .prefetch = prefetch});
+                  .valid_lens = valid_lens.empty() ? nullptr : lens.data(),
+                  .valid_lens_stride = 1,
+                  .prefetch = prefetch,
+                  .together = together});
   };
-  const auto items = static_cast<std::size_t>(input.size(0) * heads * items_per_head);
   if (options.executor != nullptr) {
-    const detail::LoopWork all{.bytes = 2 * sizeof(float) * static_cast<double>(scores)};
-    const int threads = detail::loop_threads(options.executor->concurrency(), *options.executor, all.seconds(1));
-    detail::run_items(*options.executor, threads, items, [&](const detail::Item& item) { work(item.index); });
+    const detail::LoopWork loop{.bytes = 2 * sizeof(float) * static_cast<double>(scores)};
+    const int threads = detail::loop_threads(options.executor->concurrency(), *options.executor, loop.seconds(1));
+    detail::run_items(*options.executor, threads, static_cast<std::size_t>(items),
+                      [&](const detail::Item& item) { work(item.index); });
   } else {
-    for (std::size_t item = 0; item < items; ++item) work(item);
+    for (std::int64_t item = 0; item < items; ++item) work(static_cast<std::size_t>(item));
   }
 }
 

@@ -247,7 +247,55 @@ TEST_CASE("masked_softmax: strides, lengths and in place") {
   });
 }
 
-TEST_CASE("masked_softmax: what is prefetched changes no bit") {
+TEST_CASE("masked_softmax: rows together have the bits of rows alone, whatever their neighbours' lengths") {
+  for_each_target([](const Target& target) {
+    const auto rows = kernels::masked_softmax_kernels(target.id()).rows;
+    constexpr std::size_t kRows = 11;
+    for (const std::size_t columns : {1u,  3u,  4u,  5u,   8u,   15u,  16u,  17u,  31u,   33u,  48u,
+                                      63u, 64u, 65u, 100u, 128u, 130u, 191u, 700u, 4096u, 4097u}) {
+      Random random(5 + columns);
+      GuardedArray<float> input(kRows * columns), output(kRows * columns), in_place(kRows * columns);
+      for (float& score : input) score = 3 * random.normal();
+      const auto fill = [&](std::size_t r, float score) { std::fill_n(input.data() + r * columns, columns, score); };
+      fill(2, -kInf);
+      fill(4, 1e30f);  // by other powers
+      input[6 * columns + columns / 2] = kNaN;
+      const auto all = static_cast<std::int32_t>(columns);
+      std::vector<std::vector<std::int32_t>> lengths = {std::vector<std::int32_t>(kRows, all),
+                                                        std::vector<std::int32_t>(kRows, all / 2),
+                                                        {all, all, all, all - 1, all - 1, all - 1, 0, 0, 0, all, all},
+                                                        {}};
+      for (std::size_t r = 0; r < kRows; ++r)
+        lengths.back().push_back(static_cast<std::int32_t>(r * 31 % (columns + 1)));
+      for (const std::vector<std::int32_t>& lens : lengths) {
+        const auto stride = static_cast<std::ptrdiff_t>(columns);
+        MaskedSoftmaxArgs args{input.data(), stride, output.data(), stride, kRows, columns, lens.data(), 1};
+        std::vector<float> alone;
+        for (std::size_t r = 0; r < kRows; ++r) {
+          std::vector<float> row(columns, -77.0f);
+          rows({input.data() + r * columns, 0, row.data(), 0, 1, columns, &lens[r], 0});
+          alone.insert(alone.end(), row.begin(), row.end());
+        }
+        INFO(columns, " columns, lengths ", lens[0], ", ", lens[1]);
+        args.together = true;
+        for (const std::size_t count : {std::size_t{2}, std::size_t{3}, kRows}) {
+          std::fill(output.begin(), output.end(), -77.0f);
+          args.num_rows = count;
+          rows(args);
+          CHECK(same_bits(output.data(), alone.data(), count * columns));
+          CHECK(std::all_of(output.begin() + static_cast<std::ptrdiff_t>(count * columns), output.end(),
+                            [](float weight) { return weight == -77.0f; }));
+        }
+        std::copy(input.begin(), input.end(), in_place.begin());
+        args.input = args.output = in_place.data();
+        rows(args);
+        CHECK(same_bits(in_place.data(), alone.data(), alone.size()));
+      }
+    }
+  });
+}
+
+TEST_CASE("masked_softmax: what is prefetched changes no bit, together or not") {
   for_each_target([](const Target& target) {
     const auto rows = kernels::masked_softmax_kernels(target.id()).rows;
     constexpr std::size_t kRows = 7, kColumns = 700;  // zeros by eight vectors too
@@ -259,12 +307,15 @@ TEST_CASE("masked_softmax: what is prefetched changes no bit") {
       MaskedSoftmaxArgs args{input.data(), kColumns, output.data(), kColumns, kRows, kColumns, valid_lens, 1};
       rows(args);
       const std::vector<float> all(output.begin(), output.end());
-      for (const kernels::SoftmaxPrefetch prefetch :
-           {kernels::SoftmaxPrefetch::kBreaks, kernels::SoftmaxPrefetch::kLinesIntoL2}) {
-        std::fill(output.begin(), output.end(), -77.0f);
-        args.prefetch = prefetch;
-        rows(args);
-        CHECK(std::equal(all.begin(), all.end(), output.begin()));
+      for (const kernels::SoftmaxPrefetch prefetch : {kernels::SoftmaxPrefetch::kAll, kernels::SoftmaxPrefetch::kBreaks,
+                                                      kernels::SoftmaxPrefetch::kLinesIntoL2}) {
+        for (const bool together : {false, true}) {
+          std::fill(output.begin(), output.end(), -77.0f);
+          args.prefetch = prefetch;
+          args.together = together;
+          rows(args);
+          CHECK(std::equal(all.begin(), all.end(), output.begin()));
+        }
       }
     }
   });

@@ -142,6 +142,29 @@ TEST_CASE("masked_softmax: any executor and any strides give the same bits") {
   });
 }
 
+TEST_CASE("masked_softmax: a row's bits do not depend on where rows of other heads and entries lie") {
+  Random random(106);
+  // Few rows a head, many heads; single rows; more rows than an item takes.
+  for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
+           {40, 3, 1, 33}, {3, 2, 5, 70}, {1, 70, 1, 20}, {70, 1, 1, 20}, {2, 2, 70, 9}}) {
+    const Tensor scores = random.normal(sizes, 4);
+    const LengthsTensor per_entry = random.lengths({sizes[0]}, 0, sizes[3]);
+    const LengthsTensor per_query = random.lengths({sizes[0], sizes[2]}, 0, sizes[3]);
+    for (const LengthsTensor* lens : {&per_entry, &per_query}) {
+      check_softmax(scores, lens->view());
+      for_each_target([&](const Target& target) {
+        const std::vector<float> expected = softmax(scores, lens->view(), {.target = target});
+        for (const Layout layout : kAllLayouts) {
+          const Laid input = lay_out(scores.view(), layout);
+          Laid output = lay_out(std::span<const std::int64_t>(scores.sizes), layout);
+          masked_softmax(input.view(), lens->view(), output.view(), {.target = target});
+          CHECK(same_bits(expected, dense(output.view())));
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("masked_softmax: mistakes are named and change nothing") {
   const std::vector<float> scores(24, 1.0f);
   std::vector<float> weights(24, 5.0f);

@@ -177,6 +177,12 @@ TEST_CASE("prefetch: softmax by maker, bytes, lengths and lines") {
   }
 }
 
+TEST_CASE("prefetch: softmax takes rows together where that is measured") {
+  CHECK(detail::softmax_rows_go_together(kZen5));
+  for (const Cpu& cpu : {kZen3, kZen4, kIntel, kIntelWithTiles, kUnknown})
+    CHECK_FALSE(detail::softmax_rows_go_together(cpu));
+}
+
 TEST_CASE("prefetch: plans of few queries say how they prefetch, others do not") {
   const auto line_of = [](std::int64_t queries, std::int64_t keys, const char* path) {
     const Plan plan = DotAttention().plan(
