@@ -187,4 +187,21 @@ TEST_CASE("contract: a worker of dot-product attention keeps within 1 MiB beside
   }
 }
 
+TEST_CASE(
+    "contract: few queries on many keys keep within 1 MiB beside a chunk of keys, packed, on the fused path too") {
+  for (const std::int64_t size : {64, 128}) {
+    for (const std::int64_t queries : {1, 16, 32}) {
+      for_each_target([&](const Target& target) {
+        INFO("M ", queries, " D ", size);
+        const Plan plan = GaussianAttention({.sigma = 4})
+                              .plan({.num_queries = queries, .num_keys = 1000000, .query_size = size},
+                                    {.threads = 2, .target = target});
+        CHECK(plan.path() == "dot/fused");
+        const auto packed = static_cast<std::size_t>(2 * (1024 + 64) * (size + 64)) * 6;
+        CHECK(worker_bytes(plan, 2) <= (std::size_t{1} << 20) + packed);
+      });
+    }
+  }
+}
+
 }  // namespace attend::tests

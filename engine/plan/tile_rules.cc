@@ -196,8 +196,9 @@ void choose_materialised_tile(PlanImpl& plan) {
 
 // The keys that are packed at a time, and those of them that meet a group before the next group does.
 void choose_pass(PlanImpl& plan) {
-  // Dot products pack a head's keys and values whole, once for all its queries.
+  // Dot products pack a head's keys and values whole, once for all its queries, or a chunk of them.
   plan.span_keys = is_additive(plan) ? plan.tile_keys : plan.key_capacity;
+  if (plan.has_chunks()) plan.span_keys = std::min(plan.span_keys, plan.chunk_keys);
   plan.pass_keys = plan.span_keys;
   if (is_additive(plan) || plan.pooling != Pooling::kFused) return;
   const std::size_t key_bytes = (plan.inner_size + plan.padded_values) * packed_number_bytes(plan);
