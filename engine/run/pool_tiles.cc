@@ -320,6 +320,16 @@ class TilesOfThread {
   const bool used_;
 };
 
+// Keys of entry b that queries first to last - 1 see: what only others see need not be packed for these.
+std::size_t keys_seen(const PoolJob& job, std::int64_t b, std::int64_t first, std::int64_t last) {
+  if (job.visible.is_uniform()) return static_cast<std::size_t>(job.key_limits[b]);
+  std::int32_t most = 0;
+  for (std::int64_t m = first; m < std::min(last, job.visible.num_queries(b)); ++m) {
+    most = std::max(most, job.visible.num_keys(b, m));
+  }
+  return static_cast<std::size_t>(most);
+}
+
 }  // namespace
 
 bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::uint64_t* tier_counts) {
@@ -348,7 +358,8 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
   NextKeys next_keys(job);
   for (std::int64_t head = own.first_head; head < own.last_head; ++head) {
     const std::int64_t b = head / plan.num_kv_heads, h = head % plan.num_kv_heads;
-    const auto [begin, limit] = job.chunk_range(b, own.chunk);
+    auto [begin, limit] = job.chunk_range(b, own.chunk);
+    if (plan.query_ranges > 1) limit = std::min(limit, keys_seen(job, b, first, last));
     if (own.chunk > 0 && begin >= limit) continue;
     next_keys.set_current_head(own, head, item.next);
     HeadGroup({job, b, h, begin, limit}, window ? &*window : nullptr, worker, tier_counts, next_rows, next_keys)

@@ -40,6 +40,7 @@ class TileScores {
  private:
   void score_products(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens, float* scores,
                       float* max_lanes);
+  bool goes_by_formula(std::int64_t m, std::size_t row) const;
   void score_by_formula(const Tile& tile, std::size_t first, const std::int32_t* lens, float* scores) const;
   void score_by_tanh(const Tile& tile, std::size_t first, std::size_t columns, float* scores);
   void score_by_exponentials(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
@@ -66,6 +67,7 @@ class TileScores {
   std::uint16_t* const query_parts_;
   std::uint8_t* const fit_for_parts_;
   bool all_queries_fit_ = true;
+  bool any_by_formula_ = false;
   float* const query_exps_;
   float* const query_max_;
   std::uint64_t* const tier_counts_;

@@ -1,9 +1,21 @@
 #include "engine/run/value_spans.h"
 
+#include <bit>
+#include <cstdint>
+
 #include "engine/base/carver.h"
 #include "engine/run/next_rows.h"
 
 namespace attend::detail {
+namespace {
+
+constexpr std::uint32_t kSign = 0x80000000, kLowestExponent = 0x00800000;
+
+// Has the sign bit where x is infinite or NaN, whose exponents are the highest. Compilers make vectors of this, but of
+// no sum of floats, whose order they keep.
+std::uint32_t carry_of_exponent(float x) { return (std::bit_cast<std::uint32_t>(x) & ~kSign) + kLowestExponent; }
+
+}  // namespace
 
 ValueSpans::ValueSpans(const HeadSpans& head, std::byte* worker)
     : head_(head),
@@ -69,9 +81,8 @@ ValueSpans::Values ValueSpans::values_of_span(std::size_t first) {
 bool ValueSpans::are_in_place() const {
   constexpr std::ptrdiff_t kPage = 4096 / sizeof(float);
   constexpr std::size_t kMaxQueries = 128;
-  const PlanOptions& options = plan_.options;
   if (value_size_ == panel_ && rows_.row_stride == static_cast<std::ptrdiff_t>(panel_) &&
-      options.causal == Causal::kNone && options.valid_lens != ValidLens::kPerQuery) {
+      head_.job.visible.is_uniform()) {
     return true;
   }
   return plan_.layer->score == Score::kAdditive && value_size_ % panel_ == 0 && value_size_ > 0 &&
@@ -93,9 +104,9 @@ bool ValueSpans::are_finite(std::size_t first, std::size_t last) const {
   if (!are_in_place()) return packed_are_finite_;
   for (std::size_t j = first; j < last; ++j) {
     const float* row = rows_.at(head_.b, head_.h, static_cast<std::int64_t>(j));
-    float sum = 0;  // x - x is 0, or NaN
-    for (std::size_t n = 0; n < value_size_; ++n) sum += row[n] - row[n];
-    if (sum != 0) return false;
+    std::uint32_t any = 0;
+    for (std::size_t n = 0; n < value_size_; ++n) any |= carry_of_exponent(row[n]);
+    if ((any & kSign) != 0) return false;
   }
   return true;
 }
