@@ -5,9 +5,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=$(nproc 2>/dev/null || echo 2)
 
 # Debian 12's names. Core: libdnnl-dev, libhwy-dev. Tools: the next four. Tests: doctest-dev. Benchmarks: libbenchmark-dev.
+# Scripts that report on benchmarks, and their tests: python3.
 packages=(g++ cmake ninja-build libdnnl-dev libhwy-dev
           nlohmann-json3-dev zlib1g-dev libcli11-dev libpng-dev
-          doctest-dev libbenchmark-dev)
+          doctest-dev libbenchmark-dev python3)
 
 say() { printf '\n== %s\n' "$*"; }
 

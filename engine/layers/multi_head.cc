@@ -69,6 +69,13 @@ struct Stems {
 MultiHeadParameters from_stems(const Parameters& parameters, const Stems& stems, const char* meaning) {
   const auto weight = [&](const std::string& stem) { return require(parameters, stem + ".weight", meaning); };
   const auto bias = [&](const std::string& stem) { return parameters.find(stem + ".bias"); };
+  // Of models of BERT's kind that add to the scores, or change what is scored.
+  const std::string group = stems.q.substr(0, stems.q.rfind('.') + 1);
+  for (const char* unsupported : {"distance_embedding.weight", "q_norm.weight", "k_norm.weight"}) {
+    if (!parameters.contains(group + unsupported)) continue;
+    fail(detail::source_of(parameters), ": ", group, unsupported,
+         " is present, expected none: attend has no relative positions and no norms of queries and keys");
+  }
   const MultiHeadParameters p{.W_q = weight(stems.q),
                               .W_k = weight(stems.k),
                               .W_v = weight(stems.v),

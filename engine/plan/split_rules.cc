@@ -106,7 +106,8 @@ void cut_lane_groups(PlanImpl& plan, std::size_t units) {
     return divide_up(plan.lane_heads * plan.lane_queries, lanes) * divide_up(units * groups, threads);
   };
   std::size_t best = 1, least = work();
-  for (std::size_t parts = 2; parts <= kItemsPerThread * threads; ++parts) {
+  const std::size_t most = std::min(kItemsPerThread * threads, heads * divide_up(queries, lanes));  // a head, a vector
+  for (std::size_t parts = 2; parts <= most; ++parts) {
     cut(parts);
     if (static_cast<double>(work()) < kWorthIt * static_cast<double>(least)) {
       best = parts;

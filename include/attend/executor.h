@@ -13,7 +13,7 @@
 
 namespace attend {
 
-// A reference to a callable void(size_t task), valid while that callable lives. Allocates nothing.
+// A reference to a function object void(size_t task), such as a lambda, valid while it lives. Allocates nothing.
 class TaskRef {
  public:
   template <class F, class = std::enable_if_t<!std::is_same_v<std::remove_cvref_t<F>, TaskRef>>>
@@ -60,7 +60,8 @@ class SerialExecutor final : public Executor {
 
 // The built-in pool: threads are started by the constructor, sleep when there has been nothing to do for 100 us, and
 // end with the pool. The calling thread works too, so ThreadPool(n) starts n - 1 threads. parallel_for may be called
-// from several threads; the calls then take turns.
+// from several threads; the calls then take turns. Within a task, calls of the same pool wait for ever, runs with it
+// included.
 class ThreadPool final : public Executor {
  public:
   // threads: how many work at once, the caller included; 0 takes available_threads(). Throws Error when negative, and

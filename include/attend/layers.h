@@ -165,6 +165,8 @@ class DotAttention : public Attention {
 // score(q, k) = scale * q^T W k, scale = 1 by default. One projection, of the queries or of the keys, whichever costs
 // less.
 //   Shapes: queries (B, M, Dq), keys (B, N, Dk), values (B, N, Dv) of any Dv; output (B, M, Dv), weights (B, M, N).
+//   Special values: as Plan::run, of what is projected, queries or keys: infinite elements there may make a row NaN in
+//     one plan and not in another.
 //   Error bound: as Plan::run for the queries W^T q, or the keys W k, as projected; these are f32 products with f32
 //     accumulation and add their own rounding.
 //   Errors: Error naming W, what it was and what was expected, if it is missing, is no matrix or has a zero size; for a

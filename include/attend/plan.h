@@ -120,7 +120,8 @@ struct PlanOptions {
   // Luong's attentional concat: each output row is [context; query], query_size elements more (Plan::output_size()).
   bool concat_queries = false;
   ValidLens valid_lens = ValidLens::kAny;
-  // N is the number of keys of the run: the size of the keys, or PreparedKeys::num_keys().
+  // N is the number of keys of the run: the size of the keys, or PreparedKeys::num_keys(). kBottomRight counts from it
+  // in all entries, also those with fewer keys: several queries behind keys of different lengths want lengths (B, M).
   Causal causal = Causal::kNone;
   // kSkipQueries: valid_lens of a run are rank 1 or none.
   Padding padding = Padding::kCompute;
@@ -205,8 +206,9 @@ class Plan {
   //     said to be the same; a -inf score weighs 0 (all -inf: the row is 0). Keys and values that a row does not see do
   //     not influence it, and those that no row sees are never read, nor are queries that are skipped
   //     (Padding::kSkipQueries), whose output and weights are 0. Dot-product scores, their factor included, overflow
-  //     from 2^127 = 1.7e38 on, as do their queries times scale log2(e). Values may overflow from 2^112 / N on, since
-  //     weights may be 2^16 until they are divided by their sum.
+  //     from 2^127 = 1.7e38 on, as do their queries times scale log2(e), which lose digits below 2^-126. Values may
+  //     overflow from 2^112 / N on, since weights may be 2^16 until they are divided by their sum, and those below
+  //     2^-110 lose digits, since weights may be 2^-12 until then.
   //   Error bound: attention weights, and outputs relative to max|values|, within 2e-7 (4 + S) of the exact result for
   //     the queries and keys as projected; f32 throughout, sums over keys in blocks. S is the largest |score|; of dot
   //     products the largest sum_i |scale q_i k_i|, which is more where terms cancel. Twelve times that where all terms
@@ -236,7 +238,8 @@ class Plan {
 
   // Adds keys and values behind those that each batch entry has: what a decoder does with its own last token. A run
   // then gives the bits of keys and values that were concatenated, entry by entry, valid ones only. prepare comes
-  // first: it says how many batch entries there are. The rest as prepare.
+  // first: it says how many batch entries there are. Entries may then have different numbers of keys: see
+  // PlanOptions::causal. The rest as prepare.
   //   Errors: also `prepared` that holds nothing, another number of batch entries, more keys than there is room for.
   void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace, Executor& executor) const;
   void append(const KeyInputs& inputs, PreparedKeys& prepared, Workspace& workspace) const;

@@ -188,6 +188,11 @@ TEST_CASE("parameters: a mis-shaped tensor is named with what was found and what
 TEST_CASE("parameters: what the library does not have is refused, not ignored") {
   CHECK(missing_parts(multi_head_error(with(kTorch, "bias_k", {1, 1, 12})), {"bias_k"}) == "");
   CHECK(missing_parts(multi_head_error(with(kTorch, "bias_v", {1, 1, 12})), {"bias_v"}) == "");
+  for (const char* name : {"distance_embedding.weight", "q_norm.weight", "k_norm.weight"}) {
+    CHECK(missing_parts(multi_head_error(with(kBert, name, {9, 4})), {name, "expected none"}) == "");
+    CHECK(missing_parts(multi_head_error(with(kBertSelf, std::string("self.") + name, {9, 4})), {name}) == "");
+    CHECK(missing_parts(multi_head_error(with(kTextbook, name, {9, 4})), {name}) == "");
+  }
 }
 
 TEST_CASE("parameters: options that make no layer") {

@@ -27,9 +27,10 @@ Plan make_plan(Problem& problem, const TuneWords& tune_words) {
 void tune_plan(const Problem& problem, const TuneWords& tune_words, const io::Notices& notices) {
   const Tuning tuning = tune(problem, tune_words);
   print_notes(notices);
-  OutputFiles files;
-  files.add(tune_words.profile, tuning.profile);
   const std::string timing = timing_text(problem, tuning.plan, tune_words);  // before anything is printed: it may fail
+  // Last: another process may have added an entry meanwhile.
+  OutputFiles files;
+  files.add(tune_words.profile, with_entries_there(tuning.profile, tune_words));
   std::cout << tuning.candidates << tuning.plan.explain() << timing;
   flush_stdout();
   files.commit();

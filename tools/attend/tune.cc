@@ -15,6 +15,7 @@
 #include "tools/attend/memory.h"
 #include "tools/attend/outputs.h"
 #include "tools/attend/progress.h"
+#include "tools/attend/words.h"
 #include "tools/io/file.h"
 #include "tools/io/message.h"
 
@@ -120,11 +121,12 @@ void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
          "--profile",
          [&words](const std::string& path) {
            if (path.empty()) wrong_usage("--profile is empty");
+           check_is_no_option("--profile", path);
            words.profile = path;
          },
          std::string("Choices that were measured: an entry for exactly this problem and number of\nthreads overrides "
                      "the rules.") +
-             (is_plan ? " With --tune the file is made, or the choice added to it." : ""))
+             (is_plan ? " With --tune the file is made, or the choice added to it;\ncomments are not kept." : ""))
       ->option_text("FILE")
       ->group(group);
   if (!is_plan) return;
@@ -152,8 +154,7 @@ std::optional<Profile> load_profile(const TuneWords& words) {
 }
 
 Tuning tune(const Problem& problem, const TuneWords& words) {
-  const bool save = !words.profile.empty();
-  if (save) check_takes_entries(words.profile);
+  if (!words.profile.empty()) check_takes_entries(words.profile);
   check_writable(words.profile);
   Tuned tuned = [&] {
     const Progress progress("tuning");
@@ -162,20 +163,20 @@ Tuning tune(const Problem& problem, const TuneWords& words) {
                            {.head_layout = head_layout(problem, words)});
     });
   }();
-  // Read now: another process may have added an entry meanwhile.
-  Profile profile = save ? profile_so_far(words.profile) : Profile();
-  if (save) {
-    try {
-      profile.merge(tuned.profile);
-    } catch (const Error& e) {
-      throw Error(words.profile + ": " + e.what());
-    }
-  }
   std::string candidates = "candidates" + data_text(problem, words) + ", the least time first:\n";
   for (const TunedCandidate& candidate : tuned.candidates) candidates += candidate_text(candidate);
-  return {.plan = std::move(tuned.plan),
-          .candidates = std::move(candidates),
-          .profile = save ? profile.text() : std::string()};
+  return {.plan = std::move(tuned.plan), .candidates = std::move(candidates), .profile = std::move(tuned.profile)};
+}
+
+std::string with_entries_there(const Profile& tuned, const TuneWords& words) {
+  if (words.profile.empty()) return {};
+  Profile profile = profile_so_far(words.profile);
+  try {
+    profile.merge(tuned);
+  } catch (const Error& e) {
+    throw Error(words.profile + ": " + e.what());
+  }
+  return profile.text();
 }
 
 std::string timing_text(const Problem& problem, const Plan& plan, const TuneWords& words) {

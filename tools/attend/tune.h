@@ -31,11 +31,14 @@ std::optional<Profile> load_profile(const TuneWords& words);
 struct Tuning {
   Plan plan;               // the fastest
   std::string candidates;  // lines, best first
-  std::string profile;     // what --profile is to hold: what it did and the choice; "" without --profile
+  Profile profile;         // the choice
 };
 
 // Measures the candidates. Writes nothing, but sees first that --profile can be written.
 Tuning tune(const Problem& problem, const TuneWords& words);
+
+// What --profile is to hold, "" without it: what it holds now, and the choice.
+std::string with_entries_there(const Profile& tuned, const TuneWords& words);
 
 // Lines behind those of explain(): what a run of a plan for the problem takes by estimate, and with --measure in truth.
 std::string timing_text(const Problem& problem, const Plan& plan, const TuneWords& words);

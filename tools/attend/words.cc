@@ -145,11 +145,14 @@ void check_not_empty(const CLI::App& app, const std::vector<std::string>& words)
   }
 }
 
+void check_is_no_option(const std::string& word, const std::string& path) {
+  if (!path.starts_with("--")) return;
+  wrong_usage(word + ": '" + path + "', expected a file name and not an option; a file of that name is './" + path +
+              "'");
+}
+
 void check_ending(const std::string& word, const std::string& path, const std::vector<std::string>& endings) {
-  if (path.starts_with("--")) {
-    wrong_usage(word + ": '" + path + "', expected a file name and not an option; a file of that name is './" + path +
-                "'");
-  }
+  check_is_no_option(word, path);
   std::string expected;
   for (const std::string& ending : endings) {
     if (path.ends_with(ending) && path.size() > ending.size()) return check_is_file(word, path, ending);

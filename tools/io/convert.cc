@@ -18,7 +18,9 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 16U;
 
 std::vector<std::int64_t> checked_sizes(const StoredTensor& stored) {
   if (stored.big_endian) fail(stored.label, "big-endian " + stored.type_name + ", expected little-endian");
-  if (stored.fortran_order) fail(stored.label, "Fortran order, expected C order");
+  // Of one axis, or of others of size 1, both orders are the same.
+  const auto long_axes = std::count_if(stored.sizes.begin(), stored.sizes.end(), [](std::int64_t n) { return n > 1; });
+  if (stored.fortran_order && long_axes > 1) fail(stored.label, "Fortran order, expected C order");
   if (stored.sizes.size() > static_cast<std::size_t>(kMaxRank)) {
     fail(stored.label, std::to_string(stored.sizes.size()) + " axes, expected at most " + std::to_string(kMaxRank));
   }

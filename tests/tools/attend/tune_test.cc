@@ -129,6 +129,7 @@ TEST_CASE("attend --profile: errors name the file, and its line; notes say where
   CHECK(is_error(plan({"--tune", "--profile", dir.path()}), "directory"));
   CHECK(is_error(plan({"--tune", "--profile", dir.path("none/tuned.txt")}), "none/tuned.txt: cannot write: "));
   CHECK(is_wrong_usage(plan({"--profile", ""}), "--profile is empty"));
+  CHECK(is_wrong_usage(plan({"--tune", "--profile", "--measure"}), "--profile: '--measure', expected a file name"));
   CHECK(is_wrong_usage(run_attend({"check", "--layer", "dot", "--shape", "1,2,3", "--tune"}), "--tune"));
   REQUIRE(plan({"--tune", "--profile", dir.path("here.txt")}).exit_code == 0);
   std::string text = dir.read("here.txt");

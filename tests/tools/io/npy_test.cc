@@ -161,6 +161,8 @@ TEST_CASE("npy: data too short or too long") {
 
 TEST_CASE("npy: Fortran order, big-endian, and types that are not read") {
   CHECK(error_of_npy(npy_file(npy_dict("<f4", "(2, 3)", "True"), kSix)) == "x.npy: Fortran order, expected C order");
+  CHECK(error_of_npy(npy_file(npy_dict("<f4", "(6,)", "True"), kSix)) == "no error");
+  CHECK(error_of_npy(npy_file(npy_dict("<f4", "(1, 6, 1)", "True"), kSix)) == "no error");
   CHECK(error_of_npy(npy_array(">f4", "(2, 3)", kSix)) == "x.npy: big-endian float32, expected little-endian");
   const TempDir dir;
   const auto error = [&](const std::string& header) {
