@@ -281,6 +281,8 @@ HWY_INLINE void RowsTogether(D d, const MaskedSoftmaxArgs& args, LinesOfRows& sc
     const bool is_last = r + 1 == args.num_rows;
     const size_t len_after = is_last ? 0 : ValidLength(args, r + 1);
     const float* const after = input + args.input_stride;
+    // Two rows ahead of the maximum at work and of the powers. One row ahead, masked_softmax/r4096_n1024/AVX3 took 3 %
+    // longer.
     const NextRow next = NextOf(args, len, r + 3, r + 2, scores, results);
     RowExponent exponent_after;
     float factor;

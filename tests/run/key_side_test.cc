@@ -1,6 +1,7 @@
 // Where keys are said to be written: prefetching changes no result, so nothing else would notice a wrong place.
 #include "engine/run/key_side.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -21,7 +22,9 @@ TEST_CASE("key side: exponentials are written where it says, of all heads; of a 
   plan.kernels = &kernels::kernel_set(Target::best().id());
   plan.num_kv_heads = kHeads;
   plan.score_size = plan.inner_size = kHiddens;
-  std::vector<float> exps(kEntries * kHeads * kCapacity * kHiddens, kUntouched), max(exps.size() / kHiddens);
+  alignas(64) std::array<float, kEntries * kHeads * kCapacity * kHiddens> exps;
+  exps.fill(kUntouched);
+  std::array<float, exps.size() / kHiddens> max;
   detail::KeySide side{.plan = &plan, .key_exps = exps.data(), .key_max = max.data(), .capacity = kCapacity};
   // Keys 16 to 47 of entry 1, whole vectors of them whatever the target.
   const std::vector<float> keys(32 * kHeads * kHiddens, 0.5f);
