@@ -35,7 +35,7 @@ struct PrefetchRows {
     }
   }
 
-  // Prefetches so many lines, to be written: what waits then for another core to give them up is not the store.
+  // Prefetches so many lines, to be written: a core that holds them gives them up meanwhile, and no store waits for it.
   void fetch_to_write(std::size_t lines);
 
   // For steps so short that these loops cost: twice four lines of a row, or what it has left, and the line that these

@@ -1,5 +1,6 @@
-// How runs prefetch memory ahead of its use: written rules like the planner's others, from whose CPU it is, what its
-// caches hold and how many bytes of queries, keys, values and output a run has. No result depends on them.
+// How runs prefetch memory ahead of its use, and whether masked_softmax takes rows together: written rules like the
+// planner's others, from whose CPU it is, what its caches hold and how many bytes of queries, keys, values and output a
+// run has. No result depends on them.
 #ifndef ATTEND_PLAN_PREFETCH_RULES_H_
 #define ATTEND_PLAN_PREFETCH_RULES_H_
 

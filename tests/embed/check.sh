@@ -13,6 +13,7 @@ if [[ $how == add_subdirectory ]]; then
   options+=("-DATTEND_SOURCE_DIR=$source")
 else
   cmake --install "$binary" --prefix "$work/prefix" >/dev/null
+  [[ -s $work/prefix/share/doc/attend/LICENSE ]]
   options+=("-DCMAKE_PREFIX_PATH=$work/prefix")
 fi
 cmake "${options[@]}" --log-level=WARNING >/dev/null

@@ -55,6 +55,12 @@ std::size_t head_ranges(const SplitCase& c) {
 
 }  // namespace
 
+TEST_CASE("split: more threads than heads and vectors are tried in no time") {
+  const Shape shape{.batch = 1, .num_queries = 16, .num_keys = 64, .query_size = 64, .num_heads = 3};
+  const Plan plan = DotAttention().plan(shape, {.threads = 1 << 26, .path = "dot/lanes"});
+  CHECK(plan.path() == "dot/lanes");
+}
+
 TEST_CASE("split: heads are cut into ranges of queries where they are too few, as even as threads want it") {
   CHECK(query_ranges({1, 1, 2048, 1}) == 1);
   CHECK(query_ranges({1, 1, 2048, 2}) == 4);
