@@ -145,10 +145,10 @@ TEST_CASE("contract 1: memory beyond the valid length may be unmapped, though an
 }
 
 // Time is for benchmarks (dot/b8_h12_m512_n512_d64_lens); what can be counted is the scratch memory that work leaves
-// behind: packed keys and values, scores, where a path packs them.
+// behind: packed keys and values, scores, where a path packs them; of whole heads where weights want them twice.
 TEST_CASE("contract 1: work is proportional to valid lengths") {
   LayerCase c({.layer = Layer::kDot, .batch = 1, .num_queries = 64, .num_keys = 4096, .size = 64, .value_size = 64});
-  const Plan plan = c.attention.plan(c.shape, {.path = "dot/fused"});
+  const Plan plan = c.attention.plan(c.shape, {.attention_weights = true, .path = "dot/fused"});
   const auto bytes_written = [&](std::int32_t len) {
     c.lens.data = {len};
     Workspace workspace(plan);

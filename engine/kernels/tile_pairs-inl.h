@@ -72,13 +72,13 @@ float PairPanels(D d, const PairPanelsArgs& args) {
   const float count = static_cast<float>(args.size);
   HWY_ALIGN float squares[kVectorsPerPanel * hn::MaxLanes(D())];
   HWY_ALIGN float sizes[kVectorsPerPanel * hn::MaxLanes(D())];
-  float mean_square = 0;
+  float mean_square = args.mean_square;
   for (size_t panel = 0; panel < args.num_panels; ++panel) {
     const float* HWY_RESTRICT keys = args.panels + panel * args.panel_stride;
     for (size_t n = 0; n < width; n += lanes) {
       SumKeys(d, keys + n, args.size, squares + n, sizes + n, args.pair_sums + panel * width + n);
     }
-    if (panel == 0) {
+    if (mean_square == 0) {
       float sum = 0;
       for (size_t n = 0; n < width; ++n) sum += squares[n];
       mean_square = sum / (count * static_cast<float>(width));

@@ -19,10 +19,11 @@ namespace attend::kernels {
 inline constexpr std::size_t kMinTilePairsSize = 12, kMaxTilePairsSize = kInnerBlock;
 
 struct PairPanelsArgs {
-  const float* panels;       // of all keys of a head, from the first on (pack.h), padded by zeros; aligned to a vector
+  const float* panels;       // of keys of a head (pack.h), padded by zeros; aligned to a vector
   std::size_t panel_stride;  // elements
   std::size_t num_panels;
   std::size_t size;        // of a key
+  float mean_square = 0;   // what the head's first panel returned; 0: these begin with it
   float* pair_sums;        // of each key: sum over j of (-1)^j k[3 j] k[3 j + 1]; num_panels * panel_width, aligned
   std::int32_t* fit_keys;  // per panel, how many of its first keys are fit for pairs, up to one that is not
 };

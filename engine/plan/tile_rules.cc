@@ -34,6 +34,18 @@ constexpr std::size_t kPartsPassBytes = 384 * 1024, kPartsGroupBytes = 768 * 102
 // Rows of a group that meets all keys in one pass. dot/b1_h12_m512_n512_d64 with 32, 64, 128, 256 and 512 of them: 4.3,
 // 4.1, 4.05, 4.2 and 4.5 ms.
 constexpr std::size_t kPartsGroupRows = 4 * kPartsTileQueries;
+// Where up to so many groups of queries meet the keys of a head, each group packs them a pass at a time: they stay in
+// L2 and are not written to memory and read again. EPYC (Zen 5), AVX3, time by that of packing heads whole, medians of
+// five to seven runs in turns of attend plan --layer dot --path dot/fused --shape 1,192,2048,128 --num-heads 12
+// --measure by two builds:
+//
+//     one group:   size 128, 96 or 192 queries of 2048 keys 0.94 to 0.98, of 8192 0.96
+//                  size 64, 192 or 384 of 2048 0.97
+//     two groups:  size 128, 288 of 8192 keys (8 MiB) 0.76 to 0.9, 192 of 16384 0.86, of 32768 0.81, of 65536 0.79
+//                  size 64, 512 of 2048 (1 MiB) 1.03
+//     four:        size 128, 384 of 8192 1.04, of 32768 0.9 to 1.0
+//     eight:       size 128, 768 of 8192 1.05, of 32768 1.0
+constexpr std::size_t kPackingGroups = 1, kFarPackingGroups = 2;
 // Queries of an additive tile, and its keys where hidden units and values are few: 16 x 512 scores are 32 KiB. By
 // arithmetic: the score is bound by its own from a few rows on, so that little is to be won by either. Others on a
 // machine of yours, for additive/b2_m256_n1024_u128: attend plan --layer additive --shape 2,256,1024,192,256,256
@@ -234,6 +246,21 @@ void choose_group(PlanImpl& plan) {
                                        std::to_string(group_bytes(plan) / 1024) + " KiB"});
 }
 
+// Keys of a span: a pass of them, or all.
+void choose_span(PlanImpl& plan) {
+  // Weights on request take a head's keys twice.
+  if (is_additive(plan) || plan.pooling != Pooling::kFused || plan.options.attention_weights) return;
+  if (plan.pass_keys == plan.span_keys) return;
+  const std::size_t groups =
+      to_size(plan.heads_per_kv_head()) * divide_up(at_least_one_query(plan), plan.group_queries);
+  const std::size_t bytes = (plan.inner_size + plan.padded_values) * packed_number_bytes(plan) * plan.span_keys;
+  const bool is_far = bytes >= this_cpu().least_far_bytes();
+  if (groups > (is_far ? kFarPackingGroups : kPackingGroups)) return;
+  plan.span_keys = plan.pass_keys;
+  plan.reasons.push_back({"packing", count_text(plan.span_keys, "key") + " at a time, for each of " +
+                                         count_text(groups, "group") + " of queries that meet them"});
+}
+
 void choose_packed_tiles(PlanImpl& plan) {
   const bool chunked = pools_in_chunks(plan);
   plan.chunk_keys = chunked ? kChunkKeys : 0;
@@ -245,6 +272,7 @@ void choose_packed_tiles(PlanImpl& plan) {
   }
   choose_pass(plan);
   choose_group(plan);
+  choose_span(plan);
 }
 
 }  // namespace

@@ -59,24 +59,31 @@ std::size_t KeySpans::num_exps(std::size_t first) const {
   return static_cast<std::size_t>(lens[head_.b]) - first;
 }
 
+float KeySpans::look_for_pairs(std::size_t span, float mean_square) {
+  paired_span_ = span;
+  return plan_.kernels->tile_pairs.panels({.panels = panels(span),
+                                           .panel_stride = plan_.inner_size * panel_,
+                                           .num_panels = divide_up(head_.size_of(span), panel_),
+                                           .size = plan_.inner_size,
+                                           .mean_square = mean_square,
+                                           .pair_sums = pair_sums_,
+                                           .fit_keys = fit_for_pairs_});
+}
+
 float KeySpans::look_for_pairs() {
-  if (!mean_square_for_pairs_ && head_.limit - head_.begin < panel_) {
-    mean_square_for_pairs_ = 0.0f;  // no query sees a panel
-  } else if (!mean_square_for_pairs_) {
-    mean_square_for_pairs_ =
-        plan_.kernels->tile_pairs.panels({.panels = panels(head_.begin),
-                                          .panel_stride = plan_.inner_size * panel_,
-                                          .num_panels = divide_up(head_.limit - head_.begin, panel_),
-                                          .size = plan_.inner_size,
-                                          .pair_sums = pair_sums_,
-                                          .fit_keys = fit_for_pairs_});
+  // Fewer keys than a panel: no query sees one.
+  if (!mean_square_for_pairs_) {
+    mean_square_for_pairs_ = head_.limit - head_.begin < panel_ ? 0.0f : look_for_pairs(head_.begin, 0);
   }
   return *mean_square_for_pairs_;
 }
 
-KeySpans::Pairs KeySpans::pairs(std::size_t first) const {
-  if (mean_square_for_pairs_.value_or(0) == 0) return {nullptr, nullptr};
-  return {pair_sums_ + (first - head_.begin), fit_for_pairs_ + (first - head_.begin) / panel_};
+KeySpans::Pairs KeySpans::pairs(std::size_t first) {
+  const float mean_square = mean_square_for_pairs_.value_or(0);
+  if (mean_square == 0) return {nullptr, nullptr};
+  const std::size_t span = head_.span_of(first);
+  if (span != paired_span_) look_for_pairs(span, mean_square);
+  return {pair_sums_ + (first - span), fit_for_pairs_ + (first - span) / panel_};
 }
 
 KeySpans::Parts KeySpans::key_parts(std::size_t first) {

@@ -34,14 +34,14 @@ class KeySpans {
   std::size_t num_exps(std::size_t first) const;
   const float* max(std::size_t first) const { return packed_.key_max_at(head_.b, head_.h, first); }
 
-  // Looks at all keys of the head, before any are met: the mean square that queries are brought to for pairs, or 0.
+  // Looks at the first span of the head's keys: the mean square that queries are brought to for pairs, or 0.
   float look_for_pairs();
   // What products by pairs of terms want beside panels(first); null where none of the head's go this way.
   struct Pairs {
     const float* sums;
     const std::int32_t* fit_keys;
   };
-  Pairs pairs(std::size_t first) const;
+  Pairs pairs(std::size_t first);
 
   // What products by bfloat16 parts want beside panels(first).
   struct Parts {
@@ -51,6 +51,8 @@ class KeySpans {
   Parts key_parts(std::size_t first);
 
  private:
+  float look_for_pairs(std::size_t span, float mean_square);
+
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   const HeadSpans head_;
@@ -66,6 +68,7 @@ class KeySpans {
 
   float* const pair_sums_;
   std::int32_t* const fit_for_pairs_;
+  std::size_t paired_span_ = kNone;  // what pair_sums_ are of
   std::optional<float> mean_square_for_pairs_;
 
   std::uint16_t* const parts_;

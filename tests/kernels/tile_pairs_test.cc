@@ -86,12 +86,7 @@ class Problem {
                                            .lens = lens.data(),
                                            .max_lanes = max_lanes_.data() + first * lanes_,
                                            .ahead = ahead};
-    const float mean_square = kernels_.panels({.panels = keys_.data(),
-                                               .panel_stride = size_ * width,
-                                               .num_panels = panels_,
-                                               .size = size_,
-                                               .pair_sums = pair_sums_.data(),
-                                               .fit_keys = fit_.data()});
+    const float mean_square = look();
     if (!by_pairs || mean_square == 0) return plain_.multiply(product);
     kernels_.rows({.rows = rows_.data() + first * size_,
                    .stride = static_cast<std::ptrdiff_t>(size_),
@@ -108,6 +103,25 @@ class Problem {
                        .paired = paired_.data(),
                        .pair_sums = pair_sums_.data() + begin,
                        .fit_keys = fit_.data() + begin / width});
+  }
+
+  // At all panels, or at so many at a time.
+  float look() {
+    const std::size_t at_a_time = panels_at_a_time > 0 ? panels_at_a_time : panels_;
+    float mean_square = 0;
+    for (std::size_t panel = 0; panel < panels_; panel += at_a_time) {
+      const float seen = kernels_.panels({.panels = keys_.data() + panel * size_ * width,
+                                          .panel_stride = size_ * width,
+                                          .num_panels = std::min(at_a_time, panels_ - panel),
+                                          .size = size_,
+                                          .mean_square = mean_square,
+                                          .pair_sums = pair_sums_.data() + panel * width,
+                                          .fit_keys = fit_.data() + panel});
+      if (panel > 0) CHECK(seen == mean_square);
+      mean_square = seen;
+      if (mean_square == 0) break;
+    }
+    return mean_square;
   }
 
   // Of the scores that a row sees: the largest error and the sum of squares, relative to |q| |k|, norms.
@@ -138,6 +152,7 @@ class Problem {
   std::size_t rows_per_step() const { return kernels_.has_registers_for_pairs ? 8 : 4; }
 
   const std::size_t num_keys, width;
+  std::size_t panels_at_a_time = 0;
   kernels::PrefetchRows* ahead = nullptr;
 
  private:
@@ -273,6 +288,13 @@ TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of th
         INFO("row ", row, ", panel ", panel);
         CHECK(same_bits(&plain[at], &mixed[at], count) == goes_plain);
       }
+    }
+    // Keys that are looked at some panels at a time.
+    for (const std::size_t at_a_time : {1, 3}) {
+      problem.panels_at_a_time = at_a_time;
+      problem.score(0, kRows);
+      CHECK(same_bits(problem.all_scores(), mixed));
+      problem.panels_at_a_time = 0;
     }
     // Alone, and tile by tile of keys.
     for (std::size_t row = 0; row < kRows; ++row) {
