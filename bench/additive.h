@@ -26,8 +26,7 @@ inline constexpr AdditiveCase kAdditiveCases[] = {{"b8_m64_n512_u256", 8, 64, 51
 inline Problem additive_problem(const AdditiveCase& c, const std::vector<std::int32_t>& lens = {}) {
   return additive_problem(c.batch, c.num_queries, c.num_keys, c.num_hiddens, lens);
 }
-// The case's _lens: random lengths, uniform in 1..N.
-inline constexpr std::uint64_t kLensSeed = 7;
+// The case's _lens: random lengths.
 inline Problem padded_additive_problem(const AdditiveCase& c) {
   return additive_problem(c, random_lens(c.batch, c.num_keys, kLensSeed));
 }
@@ -47,12 +46,13 @@ inline void count_elements(benchmark::State& state, double elements, const Targe
       per_second(100 * elements * kScoreInstructions * 2 / fma_peak(target) / threads);
 }
 
-// Elements are sum_b(M len_b) U. valid_share: valid keys / all keys.
+// Elements are sum_b(M len_b) U. valid_share: valid keys / all keys, of all queries.
 inline void count_additive(benchmark::State& state, const Problem& problem, std::int64_t num_hiddens,
                            const Target& target, int threads = 1) {
   count_elements(state, static_cast<double>(problem.pairs() * num_hiddens), target, threads);
   state.counters["valid_share"] =
-      static_cast<double>(problem.visible_keys()) / static_cast<double>(problem.shape.batch * problem.shape.num_keys);
+      static_cast<double>(problem.pairs()) /
+      static_cast<double>(problem.shape.batch * problem.shape.num_queries * problem.shape.num_keys);
 }
 
 }  // namespace attend::bench

@@ -28,7 +28,7 @@ struct Problem {
   Attention layer;
   Shape shape;
   AlignedTensor queries, keys, values;  // (B, M or N, ...), dense; keys and values without sizes: self-attention
-  LengthsTensor valid_lens;             // (B); no sizes: all keys are valid
+  LengthsTensor valid_lens;             // (B) or (B, M); no sizes: all keys are valid
   Causal causal = Causal::kNone;
   // Heads that the views of a row of queries are split into, (B, H, M, D), and those of keys and values; 1: (B, M, D).
   std::int64_t split = 1, kv_split = 1;
@@ -44,10 +44,17 @@ struct Problem {
     return in;
   }
 
-  // Valid keys, summed over the batch: rows that must be projected.
+  bool has_lens_per_query() const { return valid_lens.sizes.size() == 2; }
+  // Keys that any query of their entry sees, summed over the batch: rows that must be projected.
   std::int64_t visible_keys() const {
     if (valid_lens.sizes.empty()) return shape.batch * shape.num_keys;
-    return std::accumulate(valid_lens.data.begin(), valid_lens.data.end(), std::int64_t{0});
+    const std::size_t lens = has_lens_per_query() ? static_cast<std::size_t>(shape.num_queries) : 1;
+    std::int64_t visible = 0;
+    for (auto entry = valid_lens.data.begin(); entry != valid_lens.data.end();
+         entry += static_cast<std::ptrdiff_t>(lens)) {
+      visible += *std::max_element(entry, entry + static_cast<std::ptrdiff_t>(lens));
+    }
+    return visible;
   }
   // What any way of computing a dot product's attention must move: queries, valid keys and values read once, output and
   // weights (where returned) written once.
@@ -61,6 +68,7 @@ struct Problem {
   }
   // (query, valid key) pairs of one head; causal: queries and keys as many.
   std::int64_t pairs() const {
+    if (has_lens_per_query()) return std::accumulate(valid_lens.data.begin(), valid_lens.data.end(), std::int64_t{0});
     const std::int64_t all = shape.num_queries * visible_keys();
     return causal == Causal::kNone ? all : all / 2;
   }
@@ -109,7 +117,11 @@ struct Problem {
               .keys = rows_of_entry(k, 0, k.size(-2)),
               .values = rows_of_entry(v, 0, v.size(-2)),
               .valid_lens = {}};
-    if (!all.valid_lens.empty()) in.valid_lens = TensorView<const std::int32_t>(all.valid_lens.data(), {1});
+    if (has_lens_per_query()) {
+      in.valid_lens = TensorView<const std::int32_t>(all.valid_lens.data(), {1, checked_rows()});
+    } else if (!all.valid_lens.empty()) {
+      in.valid_lens = TensorView<const std::int32_t>(all.valid_lens.data(), {1});
+    }
     if (causal == Causal::kNone) return in;
     // The mask, said by lengths.
     for (std::int64_t i = 0; i < checked_rows(); ++i) {
@@ -119,6 +131,13 @@ struct Problem {
     return in;
   }
 };
+
+// None, one per batch entry or one per query.
+inline LengthsTensor lengths_tensor(std::int64_t batch, std::int64_t m, const std::vector<std::int32_t>& lens) {
+  if (lens.empty()) return {};
+  if (lens.size() == static_cast<std::size_t>(batch)) return {{batch}, lens};
+  return {{batch, m}, lens};
+}
 
 // Rows of (B, M, H * D), seen as heads in place, as a service holds them.
 inline Problem dot_problem(const DotCase& c) {
@@ -140,8 +159,29 @@ inline Problem dot_problem(const DotCase& c) {
                   .split = heads,
                   .kv_split = kv_heads,
                   .reference = [](const Inputs& in) { return reference::dot({}, in); }};
-  if (!c.lens.empty()) problem.valid_lens = {{batch}, c.lens};
+  problem.valid_lens = lengths_tensor(batch, m, c.lens);
   return problem;
+}
+
+// The same, scored by distances: sigma as large as those are on average, so that many keys count.
+inline Problem gaussian_problem(const DotCase& c) {
+  const GaussianOptions options{.sigma = std::sqrt(2.0f * static_cast<float>(c.d))};
+  Problem problem = dot_problem(c);
+  problem.layer = GaussianAttention(options);
+  problem.reference = [options](const Inputs& in) { return reference::gaussian(options, in); };
+  return problem;
+}
+
+// Query size 192, key and value size 256, as of the additive cases.
+inline Problem bilinear_problem(std::int64_t batch, std::int64_t m, std::int64_t n) {
+  const AlignedTensor W = random_tensor({192, 256}, 4, 0.01f);
+  return {.layer = BilinearAttention({.W = W.view()}),
+          .shape = {.batch = batch, .num_queries = m, .num_keys = n},
+          .queries = random_tensor({batch, m, 192}, 1),
+          .keys = random_tensor({batch, n, 256}, 2),
+          .values = random_tensor({batch, n, 256}, 3),
+          .valid_lens = {},
+          .reference = [W](const Inputs& in) { return reference::bilinear({.W = W.view()}, {}, in); }};
 }
 
 // Parameters of the additive cases: query size 192, key and value size 256 (issue 3); scores of a few units.
@@ -167,7 +207,7 @@ inline Problem additive_problem(std::int64_t batch, std::int64_t m, std::int64_t
                   .valid_lens = {},
                   .split = 1,
                   .reference = [weights](const Inputs& in) { return reference::additive(weights.parameters(), in); }};
-  if (!lens.empty()) problem.valid_lens = {{batch}, lens};
+  problem.valid_lens = lengths_tensor(batch, m, lens);
   return problem;
 }
 

@@ -46,7 +46,8 @@ inline void fill(float* data, std::size_t count, std::uint64_t seed, float devia
   }
 }
 
-// Valid lengths, uniform in 1..num_keys.
+// Valid lengths, uniform in 1..num_keys. kLensSeed: of cases whose name says no more than that they have some.
+inline constexpr std::uint64_t kLensSeed = 7;
 inline std::vector<std::int32_t> random_lens(std::int64_t count, std::int64_t num_keys, std::uint64_t seed) {
   Uniform uniform(seed);
   std::vector<std::int32_t> lens;

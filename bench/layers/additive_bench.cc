@@ -1,6 +1,7 @@
 // additive/*: the whole layer, projections and pooling included.
 //     additive/CASE           all keys valid
 //     additive/CASE_lens      random lengths: time over that of CASE should be the counter valid_share, within 15 %
+//     additive/b8_m64_n512_u256_query_lens  a random length per query
 //     additive/CASE_prepared  what depends on keys and values alone done beforehand, untimed: a decoder's step
 //     additive/CASE_threads2  two threads: real time over that of CASE says how they scale
 //     additive_rational/CASE  tanh of each sum, the fused baseline; CASE_lens too
@@ -59,6 +60,10 @@ void register_additive_benchmarks() {
     register_layer(rational, {.path = "additive/rational"}, full, count);
     register_layer(rational + "_lens", {.path = "additive/rational"}, lens, count);
   }
+  const AdditiveCase& some = kAdditiveCases[0];
+  const SharedProblem lens_per_query = shared_problem(
+      [&some] { return additive_problem(some, random_lens(some.batch * some.num_queries, some.num_keys, kLensSeed)); });
+  register_layer(std::string("additive/") + some.name + "_query_lens", {}, lens_per_query, count_of(some));
   const SharedProblem long_keys = shared_problem([] { return additive_problem(kLongCase); });
   register_layer(std::string("additive/") + kLongCase.name, {}, long_keys, count_of(kLongCase));
   register_layer(std::string("additive/") + kLongCase.name + "_threads2", {.threads = 2}, long_keys,

@@ -54,6 +54,13 @@ void count_dot(benchmark::State& state, const Problem& problem, const PlanOption
   count_intensity(state, flops, problem.compulsory_bytes(options.attention_weights));
 }
 
+void count_bilinear(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
+  const std::int64_t queries = problem.queries.sizes[2], keys = problem.keys.sizes[2], values = problem.values.sizes[2];
+  const std::int64_t rows = problem.shape.batch * problem.shape.num_queries;
+  count_flops(state, 2.0 * static_cast<double>(problem.pairs() * (keys + values) + rows * queries * keys),
+              options.target, options.threads);
+}
+
 void count_decode(benchmark::State& state, const Problem& problem, const PlanOptions& options) {
   count_dot(state, problem, options);
   const std::int64_t row = problem.shape.num_kv_heads * (problem.shape.key_size + problem.shape.value_size);

@@ -18,6 +18,10 @@ namespace attend::bench {
 // counted.
 void count_dot(benchmark::State& state, const Problem& problem, const PlanOptions& options);
 
+// The products over the visible pairs, 2 (Dk + Dv) sum_b(M len_b), and those with W of the queries, 2 B M Dq Dk, which
+// are the fewer.
+void count_bilinear(benchmark::State& state, const Problem& problem, const PlanOptions& options);
+
 // One query: keys and values are read once, and nothing else takes time.
 void count_decode(benchmark::State& state, const Problem& problem, const PlanOptions& options);
 

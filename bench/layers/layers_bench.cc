@@ -1,4 +1,5 @@
-// Whole layers on one thread, planned once, run many times: dot/*, multi_head/*, overhead/*; and masked_softmax/*.
+// Whole layers on one thread, planned once, run many times: dot/*, gaussian/*, bilinear/*, multi_head/*, overhead/*;
+// and masked_softmax/*.
 // Shapes and lengths are those of contest/peer.py, so that numbers can be set side by side.
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,25 @@ void register_dot() {
   register_layer("overhead/1x1x8x8", {}, shared_problem([] { return dot_problem({1, 1, 1, 8, 8, 8}); }), count_dot);
 }
 
+// Lengths (B, M), and scores by other formulas.
+void register_other_scores() {
+  const SharedProblem lens_per_query = shared_problem([] {
+    return dot_problem({8, 12, 12, 512, 512, 64, Causal::kNone, random_lens(8 * 512, 512, kLensSeed)});
+  });
+  register_layer("dot/b8_h12_m512_n512_d64_query_lens", {}, lens_per_query, count_dot);
+  register_layer("gaussian/b1_h12_m512_n512_d64", {}, shared_problem([] {
+                   return gaussian_problem({1, 12, 12, 512, 512, 64});
+                 }),
+                 count_dot);
+  // Many keys that one group of queries meets (choose_span, engine/plan/tile_rules.cc).
+  register_layer("gaussian/b1_h1_m64_n32768_d128", {}, shared_problem([] {
+                   return gaussian_problem({1, 1, 1, 64, 32768, 128});
+                 }),
+                 count_dot);
+  register_layer("bilinear/b1_m512_n512", {}, shared_problem([] { return bilinear_problem(1, 512, 512); }),
+                 count_bilinear);
+}
+
 void register_multi_head() {
   struct Case {
     const char* name;
@@ -85,6 +105,7 @@ void register_masked_softmax() {
 
 void register_layer_benchmarks() {
   register_dot();
+  register_other_scores();
   register_multi_head();
   register_masked_softmax();
 }
