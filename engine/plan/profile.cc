@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "attend/version.h"
 #include "engine/base/cpus.h"
 #include "engine/base/message.h"
 
@@ -159,7 +160,7 @@ std::string no_header(std::string_view line) {
 
 }  // namespace
 
-Profile::Profile() : library_(ATTEND_VERSION), cpu_(one_line(cpu_name())) {}
+Profile::Profile() : library_(version()), cpu_(one_line(cpu_name())) {}
 
 Profile Profile::parse(std::string_view text) {
   Profile profile;

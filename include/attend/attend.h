@@ -12,5 +12,6 @@
 #include "attend/target.h"
 #include "attend/tensor.h"
 #include "attend/tensor_view.h"
+#include "attend/version.h"
 
 #endif  // ATTEND_ATTEND_H_

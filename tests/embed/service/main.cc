@@ -1,12 +1,19 @@
 // Plans once, runs, and checks the textbook's example: identical keys, lengths 2 and 6 over the values 0 ... 39.
+// PACKAGE_VERSION is attend's version as the build system knows it.
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 #include <attend/attend.h>
 #include <attend/io.h>
 
+static_assert(std::string_view(ATTEND_VERSION_STRING) == PACKAGE_VERSION);
+
 int main() {
+  std::printf("attend %s\n", attend::version());
+  if (std::string_view(attend::version()) != PACKAGE_VERSION) return 1;
+
   std::vector<float> queries(2 * 1 * 2, 0.5f), keys(2 * 10 * 2, 1.0f), values(2 * 10 * 4), output(2 * 1 * 4);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 40);
   const std::vector<std::int32_t> lens = {2, 6};
