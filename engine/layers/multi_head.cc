@@ -1,7 +1,7 @@
 // Multi-head attention: parameters under the names that models have in the wild, checked, packed and lowered to a
 // LayerImpl.
-#include <array>
-#include <cmath>
+#include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,6 +62,18 @@ void check_shapes(const MultiHeadParameters& p, const Names& names) {
   check_biases(p, names);
 }
 
+// Throws Error for a tensor of what the library does not have.
+void refuse(const Parameters& parameters, const std::string& group, std::initializer_list<const char*> names,
+            const char* why) {
+  for (const char* name : names) {
+    if (!parameters.contains(group + name)) continue;
+    fail(detail::source_of(parameters), ": ", group, name, " is present, expected none: attend has no ", why);
+  }
+}
+void refuse_extra_rows(const Parameters& parameters) {
+  refuse(parameters, "", {"bias_k", "bias_v"}, "extra key and value rows");
+}
+
 // Looks up four matrices and their optional biases by stem: stem.weight and stem.bias.
 struct Stems {
   std::string q, k, v, o;
@@ -69,13 +81,18 @@ struct Stems {
 MultiHeadParameters from_stems(const Parameters& parameters, const Stems& stems, const char* meaning) {
   const auto weight = [&](const std::string& stem) { return require(parameters, stem + ".weight", meaning); };
   const auto bias = [&](const std::string& stem) { return parameters.find(stem + ".bias"); };
-  // Of models of BERT's kind that add to the scores, or change what is scored.
+  // Of models that call their matrices so, but add to the scores, or change what is scored or what comes out: BERT with
+  // relative positions, Swin, WavLM; ESM, early Llama; norms of several models, inner_attn_ln of Kosmos-2.
   const std::string group = stems.q.substr(0, stems.q.rfind('.') + 1);
-  for (const char* unsupported : {"distance_embedding.weight", "q_norm.weight", "k_norm.weight"}) {
-    if (!parameters.contains(group + unsupported)) continue;
-    fail(detail::source_of(parameters), ": ", group, unsupported,
-         " is present, expected none: attend has no relative positions and no norms of queries and keys");
-  }
+  const auto unsupported = {"distance_embedding.weight",
+                            "relative_position_bias_table",
+                            "gru_rel_pos_const",
+                            "rotary_embeddings.inv_freq",
+                            "rotary_emb.inv_freq",
+                            "q_norm.weight",
+                            "k_norm.weight",
+                            "inner_attn_ln.weight"};
+  refuse(parameters, group, unsupported, "relative positions, no rotary embeddings and no norms between projections");
   const MultiHeadParameters p{.W_q = weight(stems.q),
                               .W_k = weight(stems.k),
                               .W_v = weight(stems.v),
@@ -91,16 +108,39 @@ MultiHeadParameters from_stems(const Parameters& parameters, const Stems& stems,
   return p;
 }
 
+// Hugging Face's BART, OPT, CLIP, Whisper and others of their kind, fairseq's too. All have biases, but Whisper's keys.
+// Layers that rotate queries and keys by their positions differ in names (Llama: o_proj) or by having no biases
+// (GPT-J), and nothing else in a checkpoint says so.
+MultiHeadParameters from_bart(const Parameters& parameters) {
+  constexpr const char* kElse =
+      "; where yours does not, name its tensors W_q.weight, W_k.weight, W_v.weight and W_o.weight";
+  if (parameters.contains("o_proj.weight")) {
+    fail(detail::source_of(parameters),
+         ": o_proj.weight is present, expected out_proj.weight: a layer that calls it o_proj (Llama and many others) "
+         "rotates queries and keys by their positions, which attend does not",
+         kElse);
+  }
+  refuse_extra_rows(parameters);
+  const MultiHeadParameters p = from_stems(parameters, {"q_proj", "k_proj", "v_proj", "out_proj"},
+                                           "a matrix of multi-head attention (Hugging Face BART names)");
+  const auto require_bias = [&](const TensorView<const float>& bias, const char* name, std::int64_t rows) {
+    if (!bias.empty()) return;
+    fail(detail::source_of(parameters), ": ", name, " is missing, expected (", rows,
+         "): a layer of these names without it rotates queries and keys by their positions (GPT-J) or scales otherwise "
+         "(GPT-Neo)",
+         kElse);
+  };
+  require_bias(p.b_q, "q_proj.bias", p.W_q.size(0));
+  require_bias(p.b_v, "v_proj.bias", p.W_v.size(0));
+  require_bias(p.b_o, "out_proj.bias", p.W_o.size(0));
+  return p;
+}
+
 // torch.nn.MultiheadAttention: one in_proj_weight (3E, E), or three where key or value sizes differ; one bias for all
 // three.
 MultiHeadParameters from_torch(const Parameters& parameters) {
   const char* meaning = "a matrix of multi-head attention (torch.nn.MultiheadAttention names)";
-  for (const char* unsupported : {"bias_k", "bias_v"}) {
-    if (parameters.contains(unsupported)) {
-      fail(detail::source_of(parameters), ": ", unsupported,
-           " is present, expected none: attend has no extra key and value rows");
-    }
-  }
+  refuse_extra_rows(parameters);
   MultiHeadParameters p;
   const TensorView<const float> packed = parameters.find("in_proj_weight");
   if (!packed.empty()) {
@@ -235,9 +275,11 @@ MultiHeadParameters MultiHeadParameters::from(const Parameters& parameters) {
   }
   if (parameters.contains("query.weight"))
     return from_stems(parameters, {"query", "key", "value", "output.dense"}, bert);
+  if (parameters.contains("q_proj.weight")) return from_bart(parameters);
   fail(detail::source_of(parameters),
        ": no multi-head parameters, expected W_q.weight (textbook), in_proj_weight or q_proj_weight "
-       "(torch.nn.MultiheadAttention), or query.weight (Hugging Face BERT); found ",
+       "(torch.nn.MultiheadAttention), query.weight (Hugging Face BERT) or q_proj.weight (Hugging Face BART, OPT, "
+       "CLIP, Whisper); found ",
        detail::names_there(parameters));
 }
 

@@ -19,7 +19,7 @@ std::shared_ptr<const PlanImpl> make_plan(std::shared_ptr<const LayerImpl> layer
 enum class LayerChoice { kAdditive, kBilinear, kDot };
 struct ParametersPresent {
   bool W_q = false, W_k = false, w_v = false, W = false;
-  bool multi_head = false;  // an output map, or torch's or BERT's names
+  bool multi_head = false;  // names that it alone has
   bool any = false;
   std::string source;  // of the parameters, for messages
 };

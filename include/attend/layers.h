@@ -75,12 +75,17 @@ struct MultiHeadParameters {
   TensorView<const float> b_q{}, b_k{}, b_v{}, b_o{};  // optional, one element per row of the matrix
   TensorView<const float> w_v{};                       // (H, D), Scoring::kAdditive only
   // From a checkpoint, by the names of the textbook (W_q.weight, W_k.weight, W_v.weight, W_o.weight, biases), of
-  // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias) or
-  // of Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.). Per-head additive scoring
-  // adds w_v.weight (H, D). The views refer to parameters, which must outlive them.
+  // torch.nn.MultiheadAttention (in_proj_weight or q_proj_weight ..., in_proj_bias, out_proj.weight, out_proj.bias), of
+  // Hugging Face BERT (query.weight ..., output.dense.weight, biases; also below self.) or of Hugging Face BART, OPT,
+  // CLIP and Whisper (q_proj.weight, k_proj.weight, v_proj.weight, out_proj.weight, biases, of which Whisper has none
+  // for k_proj). Per-head additive scoring adds w_v.weight (H, D). Other names are ignored. The views refer to
+  // parameters, which must outlive them.
   //   Thread-safety: thread-safe; allocates a little.
-  //   Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected, as is a
-  //     feature this library does not have (bias_k, bias_v of torch). w_v is checked where a layer is built of it.
+  //   Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected. So is one
+  //     that tells of a feature this library does not have: bias_k, bias_v; relative positions, rotary embeddings and
+  //     norms under the names that models give them within the layer. With q_proj.weight, o_proj.weight (Llama) and the
+  //     lack of any bias but k_proj's (GPT-J) are Errors too: such layers rotate queries and keys by their positions.
+  //     One that does not is taken by the textbook's names. w_v is checked where a layer is built of it.
   static MultiHeadParameters from(const Parameters& parameters);
 };
 
@@ -121,11 +126,12 @@ class Attention {
   // "additive", "dot", "bilinear", "gaussian" or "multi-head".
   std::string_view name() const noexcept;
 
-  // Picks the layer: W_q, W_k and w_v mean additive; W means bilinear; no parameters and equal query and key sizes mean
-  // dot.
+  // Picks the layer by the names that are present: W_q.weight, W_k.weight and w_v.weight mean additive; W.weight or W
+  // means bilinear; no parameters and equal query and key sizes mean dot.
   //   Thread-safety: thread-safe; allocates, as the layer that is picked.
-  //   Errors: no parameters and unequal sizes is an Error that names both and says what to use instead; also other
-  //     parameters, those of multi-head attention among them; and as the layer that is picked.
+  //   Errors: no parameters and unequal sizes is an Error that names both and says what to use instead; also parameters
+  //     of multi-head attention, which do not say num_heads (any of W_v.weight and W_o.weight, or torch's or Hugging
+  //     Face's names), parameters of both additive and bilinear attention, and others; and as the layer that is picked.
   static Attention choose(const Parameters& parameters, std::int64_t query_size, std::int64_t key_size);
 
  protected:

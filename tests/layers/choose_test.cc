@@ -57,6 +57,36 @@ TEST_CASE("choose: parameters of multi-head attention are told from those of add
   }
 }
 
+TEST_CASE("choose: one name that multi-head attention alone has is enough, whatever else is there") {
+  const LayerCase additive({.layer = Layer::kAdditive, .seed = 83}), bilinear({.layer = Layer::kBilinear, .seed = 84});
+  for (const char* name : {"W_v.weight", "W_o.weight", "in_proj_weight", "q_proj_weight", "query.weight",
+                           "self.query.weight", "q_proj.weight"}) {
+    for (const LayerCase* c : {&additive, &bilinear}) {
+      INFO(name, " beside ", layer_name(c->spec.layer));
+      Parameters parameters = parameters_of(*c);
+      parameters.insert(name, Random(85).normal({12, 8}));
+      CHECK(missing_parts(error_message([&] { Attention::choose(parameters, c->shape.query_size, c->shape.key_size); }),
+                          {"model.npz", "multi-head", "num_heads"}) == "");
+    }
+  }
+}
+
+TEST_CASE("choose: parameters of two layers are named, not passed over") {
+  const LayerCase c({.layer = Layer::kAdditive, .seed = 86});
+  for (const char* bilinear : {"W", "W.weight"}) {
+    Parameters both = parameters_of(c);
+    both.insert(bilinear, Random(87).normal({8, 11}));
+    CHECK(missing_parts(error_message([&] { Attention::choose(both, 8, 11); }),
+                        {"model.npz: " + std::string(bilinear) + " and W_q.weight are both present", "one layer"}) ==
+          "");
+    Parameters half("model.npz");
+    half.insert(bilinear, Random(87).normal({8, 11}));
+    half.insert("w_v.weight", Random(88).normal({1, 12}));
+    CHECK(missing_parts(error_message([&] { Attention::choose(half, 8, 11); }),
+                        {std::string(bilinear) + " and w_v.weight are both present"}) == "");
+  }
+}
+
 TEST_CASE("choose: sizes that contradict the parameters are an error") {
   const LayerCase c({.layer = Layer::kAdditive, .seed = 80});
   const std::string message = error_message([&] { Attention::choose(parameters_of(c), 48, c.shape.key_size); });

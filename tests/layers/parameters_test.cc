@@ -59,6 +59,9 @@ const Named kBertSelf = {{"self.query.weight", {12, 12}},   {"self.query.bias", 
                          {"self.key.weight", {12, 12}},     {"self.key.bias", {12}},
                          {"self.value.weight", {12, 12}},   {"self.value.bias", {12}},
                          {"output.dense.weight", {12, 12}}, {"output.dense.bias", {12}}};
+const Named kBart = {{"q_proj.weight", {12, 12}},   {"q_proj.bias", {12}},       {"k_proj.weight", {12, 12}},
+                     {"k_proj.bias", {12}},         {"v_proj.weight", {12, 12}}, {"v_proj.bias", {12}},
+                     {"out_proj.weight", {12, 12}}, {"out_proj.bias", {12}}};
 
 std::string additive_error(const Named& named) {
   return error_message([&] { AdditiveAttention layer(make(named)); });
@@ -97,8 +100,11 @@ TEST_CASE("parameters: bilinear names") {
                       {"W", "(4, 7, 2)"}) == "");
 }
 
-TEST_CASE("parameters: multi-head names of the textbook, of torch and of BERT") {
-  for (const Named& named : {kTextbook, kTorch, kTorchSizes, kBert, kBertSelf}) CHECK(multi_head_error(named) == "");
+TEST_CASE("parameters: multi-head names of the textbook, of torch, of BERT and of BART") {
+  for (const Named& named : {kTextbook, kTorch, kTorchSizes, kBert, kBertSelf, kBart}) {
+    CHECK(multi_head_error(named) == "");
+  }
+  CHECK(multi_head_error(without(kBart, "k_proj.bias")) == "");
   CHECK(multi_head_error(with(with(kTextbook, "W_q.bias", {12}), "W_o.bias", {9})) == "");
   CHECK(multi_head_error(without(without(kTorch, "in_proj_bias"), "out_proj.bias")) == "");
   CHECK(multi_head_error(with(kTextbook, "w_v.weight", {3, 4}), {.num_heads = 3, .scoring = Scoring::kAdditive}) == "");
@@ -151,7 +157,10 @@ TEST_CASE("parameters: a missing tensor is named") {
   CHECK(missing_parts(multi_head_error(without(kTorch, "out_proj.weight")), {"out_proj.weight"}) == "");
   CHECK(missing_parts(multi_head_error(without(kBert, "value.weight")), {"value.weight"}) == "");
   CHECK(missing_parts(multi_head_error(without(kBertSelf, "output.dense.weight")), {"output.dense.weight"}) == "");
-  CHECK(missing_parts(multi_head_error({}), {"W_q.weight"}) == "");
+  for (const char* name : {"k_proj.weight", "v_proj.weight", "out_proj.weight", "q_proj.bias", "v_proj.bias"}) {
+    CHECK(missing_parts(multi_head_error(without(kBart, name)), {std::string(name) + " is missing", "expected"}) == "");
+  }
+  CHECK(missing_parts(multi_head_error({}), {"W_q.weight", "in_proj_weight", "query.weight", "q_proj.weight"}) == "");
   CHECK(missing_parts(multi_head_error(kTextbook, {.num_heads = 3, .scoring = Scoring::kAdditive}), {"w_v"}) == "");
 }
 
@@ -175,6 +184,9 @@ TEST_CASE("parameters: a mis-shaped tensor is named with what was found and what
       {multi_head_error(resized(kTorch, "out_proj.weight", {12, 13})), {"out_proj.weight", "(12, 13)", "12"}},
       {multi_head_error(resized(kBert, "key.weight", {6, 12})), {"key.weight", "(6, 12)", "12"}},
       {multi_head_error(resized(kBert, "query.bias", {1, 12})), {"query.bias", "(1, 12)", "12"}},
+      {multi_head_error(resized(kBart, "k_proj.weight", {6, 12})), {"k_proj.weight", "(6, 12)", "12"}},
+      {multi_head_error(resized(kBart, "v_proj.bias", {11})), {"v_proj.bias", "(11)", "12"}},
+      {multi_head_error(resized(kBart, "out_proj.weight", {12, 13})), {"out_proj.weight", "(12, 13)", "12"}},
       {multi_head_error(kTextbook, {.num_heads = 5}), {"num_heads", "5", "12"}},
       {multi_head_error(resized(resized(kTextbook, "W_v.weight", {13, 5}), "W_o.weight", {9, 13})), {"13", "3"}},
       {multi_head_error(kTextbook, {.num_heads = 0}), {"num_heads", "0"}},
@@ -186,9 +198,14 @@ TEST_CASE("parameters: a mis-shaped tensor is named with what was found and what
 }
 
 TEST_CASE("parameters: what the library does not have is refused, not ignored") {
-  CHECK(missing_parts(multi_head_error(with(kTorch, "bias_k", {1, 1, 12})), {"bias_k"}) == "");
-  CHECK(missing_parts(multi_head_error(with(kTorch, "bias_v", {1, 1, 12})), {"bias_v"}) == "");
-  for (const char* name : {"distance_embedding.weight", "q_norm.weight", "k_norm.weight"}) {
+  for (const Named& named : {kTorch, kBart}) {
+    CHECK(missing_parts(multi_head_error(with(named, "bias_k", {1, 1, 12})), {"bias_k", "expected none"}) == "");
+    CHECK(missing_parts(multi_head_error(with(named, "bias_v", {1, 1, 12})), {"bias_v", "expected none"}) == "");
+  }
+  for (const char* name :
+       {"distance_embedding.weight", "relative_position_bias_table", "gru_rel_pos_const", "rotary_embeddings.inv_freq",
+        "rotary_emb.inv_freq", "q_norm.weight", "k_norm.weight", "inner_attn_ln.weight"}) {
+    CHECK(missing_parts(multi_head_error(with(kBart, name, {9, 4})), {name, "expected none"}) == "");
     CHECK(missing_parts(multi_head_error(with(kBert, name, {9, 4})), {name, "expected none"}) == "");
     CHECK(missing_parts(multi_head_error(with(kBertSelf, std::string("self.") + name, {9, 4})), {name}) == "");
     CHECK(missing_parts(multi_head_error(with(kTextbook, name, {9, 4})), {name}) == "");
