@@ -27,11 +27,13 @@ Rows<const T> read_only(const Rows<T>& rows) {
   return {rows.data, rows.batch_stride, rows.head_stride, rows.row_stride};
 }
 
-// (B, H, N, D), or (B, N, D) as one head. The innermost stride is 1.
+// (B, H, N, D), or (B, N, D) as one head. The innermost stride is 1. That of an axis with no second element leads
+// nowhere and may be any number: 0, so that nothing computed from it overflows.
 template <class T>
 Rows<T> rows_of(const TensorView<T>& view) {
-  if (view.rank() == 4) return {view.data(), view.stride(0), view.stride(1), view.stride(2)};
-  return {view.data(), view.stride(0), 0, view.stride(1)};
+  const auto stride = [&view](int axis) -> std::ptrdiff_t { return view.size(axis) > 1 ? view.stride(axis) : 0; };
+  if (view.rank() == 4) return {view.data(), stride(0), stride(1), stride(2)};
+  return {view.data(), stride(0), 0, stride(1)};
 }
 
 // The memory of prepared keys, and what it holds.

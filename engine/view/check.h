@@ -72,9 +72,9 @@ void check_innermost_stride(const TensorView<T>& view, const char* name) {
   }
 }
 
-// An axis that is written must move: overlapping rows would be overwritten by each other.
+// An axis that is written must move: elements at one place would overwrite each other.
 inline void check_written_strides(const TensorView<float>& view, const char* name) {
-  for (int axis = 0; axis + 1 < view.rank(); ++axis) {
+  for (int axis = 0; axis < view.rank(); ++axis) {
     if (view.size(axis) > 1 && view.stride(axis) == 0) {
       fail(name, " has strides ", to_string(view.strides()), " for sizes ", to_string(view.sizes()),
            ", expected no zero stride where it is written");

@@ -30,12 +30,15 @@ template <class T>
 TensorView<T> merge_heads(TensorView<T> view) {
   if (view.rank() != 4) fail("merge_heads: view is ", to_string(view.sizes()), ", expected 4 axes (B, H, N, D)");
   const std::int64_t head_size = view.size(3);
-  if (view.size(1) != 1 && view.stride(1) != head_size * view.stride(3)) {
-    fail("merge_heads: head stride is ", view.stride(1), ", expected ", head_size * view.stride(3),
+  const bool has_heads = view.size(1) > 1;
+  // From one element of a row to the next: from head to head, if each is one element.
+  const std::int64_t column_stride = has_heads && head_size == 1 ? view.stride(1) : view.stride(3);
+  if (has_heads && view.stride(1) != head_size * column_stride) {
+    fail("merge_heads: head stride is ", view.stride(1), ", expected ", head_size * column_stride,
          ": the heads of a row must lie side by side, as split_heads leaves them");
   }
   return TensorView<T>(view.data(), {view.size(0), view.size(2), view.size(1) * head_size},
-                       {view.stride(0), view.stride(2), view.stride(3)});
+                       {view.stride(0), view.stride(2), column_stride});
 }
 
 template TensorView<float> split_heads(TensorView<float>, std::int64_t);

@@ -13,20 +13,35 @@
 
 namespace attend {
 
-// A reference to a function object void(size_t task), such as a lambda, valid while it lives. Allocates nothing.
+// A reference to what can be called with a task's number, a std::size_t: a function object, such as a lambda, that
+// outlives it, or a function or pointer to one, which is kept itself. What the call returns is dropped. Allocates
+// nothing.
 class TaskRef {
  public:
-  template <class F, class = std::enable_if_t<!std::is_same_v<std::remove_cvref_t<F>, TaskRef>>>
+  template <class F, class = std::enable_if_t<!std::is_same_v<std::remove_cvref_t<F>, TaskRef> &&
+                                              std::is_invocable_v<std::remove_reference_t<F>&, std::size_t>>>
   // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload): made to be passed a lambda
-  TaskRef(F&& f) noexcept
-      : object_(const_cast<void*>(static_cast<const void*>(&f))),
-        call_([](void* object, std::size_t task) { (*static_cast<std::remove_reference_t<F>*>(object))(task); }) {}
+  TaskRef(F&& f) noexcept {
+    using Function = std::remove_pointer_t<std::decay_t<F>>;
+    if constexpr (std::is_function_v<Function>) {
+      // By value: a function has no address that void* is sure to hold, and a pointer to one may be gone before it.
+      callee_.function = reinterpret_cast<void (*)()>(static_cast<Function*>(f));
+      call_ = [](Callee callee, std::size_t task) { reinterpret_cast<Function*>(callee.function)(task); };
+    } else {
+      callee_.object = const_cast<void*>(static_cast<const void*>(std::addressof(f)));
+      call_ = [](Callee callee, std::size_t task) { (*static_cast<std::remove_reference_t<F>*>(callee.object))(task); };
+    }
+  }
 
-  void operator()(std::size_t task) const { call_(object_, task); }
+  void operator()(std::size_t task) const { call_(callee_, task); }
 
  private:
-  void* object_;
-  void (*call_)(void*, std::size_t);
+  union Callee {
+    void* object;
+    void (*function)();
+  };
+  Callee callee_;
+  void (*call_)(Callee, std::size_t);
 };
 
 // A parallel-for. Implement it over the pool you have: two functions, or three.

@@ -21,7 +21,8 @@ struct MaskedSoftmaxOptions {
 //   Shapes: input and output (B, M, N), or (B, H, M, N); valid_lens (B) or (B, M), int32, 0 <= len <= N, or not given
 //     (all valid).
 //   Strides: in elements; the innermost is 1, but free in valid_lens, all others are free: negative everywhere, zero
-//     only where reading. Rows of output do not overlap each other; of that, zero strides alone are an Error.
+//     only where reading. Rows of output do not overlap each other; of that, zero strides alone are an Error. Those of
+//     axes with one element or none are not looked at.
 //   Aliasing: output may be input itself (same data and strides); any other overlap is undefined.
 //   Special values: a row with len 0 is 0. The maximum is subtracted, so large scores do not overflow. -inf weighs 0; a
 //     row whose valid scores are all -inf is 0. A NaN or +inf among the valid scores makes the row's valid part NaN.
@@ -37,8 +38,11 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
                     const MaskedSoftmaxOptions& options = {});
 
 // x[b, n, ...] = value for every n >= valid_lens[b]; the rest of x stays as it is.
-//   Shapes: x (B, N), (B, N, D) or (B, N, D, E), any strides; valid_lens (B), 0 <= len <= N.
-//   Aliasing: in place; valid_lens is none of x.
+//   Shapes: x (B, N), (B, N, D) or (B, N, D, E); valid_lens (B), 0 <= len <= N.
+//   Strides: in elements; all are free, the innermost too: negative everywhere, zero only in valid_lens. Elements of x
+//     do not overlap each other; of that, zero strides alone are an Error. Those of axes with one element or none are
+//     not looked at.
+//   Aliasing: in place; valid_lens overlaps nothing of x.
 //   Special values: x is not read, so what it holds does not matter; value may be anything, NaN included.
 //   Error bound: exact.
 //   Thread-safety: thread-safe; allocates nothing.

@@ -198,7 +198,8 @@ class Plan {
   // Computes output = softmax(score(queries, keys)) values, row by row over each row's valid keys.
   //   Shapes: as in Inputs and Outputs; each of B, M, N at most what was planned for.
   //   Strides: in elements; the innermost is 1, but free in valid_lens, all others are free: negative everywhere, zero
-  //     only where reading. Rows of an output do not overlap each other; of that, zero strides alone are an Error.
+  //     only where reading, any number where an axis has one element. Rows of an output do not overlap each other; of
+  //     that, zero strides alone are an Error.
   //   Aliasing: output and attention_weights overlap neither each other nor any input; overlap is undefined. Inputs may
   //     overlap each other. No alignment is asked for.
   //   Special values: a row that sees no key (by its valid length or a causal mask) gives output and weights 0; a NaN

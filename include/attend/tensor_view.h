@@ -25,6 +25,7 @@ inline constexpr int kMaxRank = 4;
 
 // A view of up to kMaxRank axes. Trivially copyable; copying it copies no data and it never frees anything.
 // Sizes count elements; strides are in elements and may be negative, or zero (broadcast) where the view is only read.
+// The stride of an axis with one element or none has no meaning: it may be anything, as arrays elsewhere have it.
 // Rows of a view that is written do not overlap each other: a zero stride is an Error; other overlaps are not looked
 // for, and what such rows hold then is undefined.
 // A default-constructed view is empty() and stands for "not given".
@@ -33,7 +34,7 @@ class TensorView {
  public:
   constexpr TensorView() = default;
 
-  // Dense, row-major. Throws Error for more than kMaxRank sizes or a negative one.
+  // Dense, row-major. Throws Error for more than kMaxRank sizes, a negative one, or more elements than 64 bits count.
   TensorView(T* data, std::initializer_list<std::int64_t> sizes)
       : TensorView(data, std::span<const std::int64_t>(sizes.begin(), sizes.size())) {}
   TensorView(T* data, std::span<const std::int64_t> sizes) : data_(data) {
@@ -45,7 +46,7 @@ class TensorView {
     }
   }
 
-  // Any strides, in elements. Throws Error when there are not as many strides as sizes.
+  // Any strides, in elements. Throws Error for the same sizes and when there are not as many strides.
   TensorView(T* data, std::initializer_list<std::int64_t> sizes, std::initializer_list<std::int64_t> strides)
       : TensorView(data, std::span<const std::int64_t>(sizes.begin(), sizes.size()),
                    std::span<const std::int64_t>(strides.begin(), strides.size())) {}
@@ -80,6 +81,7 @@ class TensorView {
   constexpr std::span<const std::int64_t> strides() const noexcept {
     return {strides_.data(), static_cast<std::size_t>(rank_)};
   }
+  // The product of the sizes; 0 without axes.
   constexpr std::int64_t num_elements() const noexcept {
     std::int64_t n = rank_ == 0 ? 0 : 1;
     for (int axis = 0; axis < rank_; ++axis) n *= size(axis);
@@ -151,7 +153,8 @@ TensorView<T> split_heads(TensorView<T> view, std::int64_t num_heads);
 // (B, H, N, D) seen as (B, N, H*D): the inverse of split_heads, again without moving an element.
 //   Shapes and strides: element d of head h is column h * D + d; batch, row and innermost strides stay what they were,
 //     whatever they are. The head stride must be D innermost strides, so that the heads of a row lie side by side as
-//     split_heads left them; that of a single head may be anything.
+//     split_heads left them; that of a single head may be anything. Heads of one element have no innermost stride: the
+//     head stride, whatever it is, becomes that.
 //   Aliasing: the result is the same memory.
 //   Special values: none, nothing is read.
 //   Error bound: exact.

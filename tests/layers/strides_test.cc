@@ -76,6 +76,11 @@ TEST_CASE("views: heads of views whose innermost stride is not 1") {
   // The stride of a single head may be anything.
   const TensorView<float> one(data.data(), {2, 1, 3, 4}, {12, 99, 4, 1});
   CHECK(merge_heads(one).stride(1) == 4);
+  // Heads of one element: theirs is the stride from column to column, and their own innermost may be anything.
+  const TensorView<float> thin(data.data(), {2, 3, 5, 1}, {15, 1, 3, 77});
+  const TensorView<float> columns = merge_heads(thin);
+  CHECK(std::vector(columns.strides().begin(), columns.strides().end()) == std::vector<std::int64_t>{15, 3, 1});
+  CHECK(columns.at(1, 4, 2) == thin.at(1, 2, 4, 0));
 }
 
 TEST_CASE("layers: parameters at any strides") {

@@ -1,6 +1,10 @@
 // The parallel-for contract of executor.h.
 #include <atomic>
+#include <cstddef>
+#include <functional>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -9,6 +13,56 @@
 #include "tests/support/executors.h"
 
 namespace attend::tests {
+namespace {
+
+std::vector<std::size_t> called;
+void note(std::size_t task) { called.push_back(task); }
+void note_noexcept(std::size_t task) noexcept { note(task); }
+std::size_t note_and_count(unsigned long long task) {
+  note(task);
+  return called.size();
+}
+
+// What a TaskRef of that calls, with tasks 0 to 2.
+template <class F>
+std::vector<std::size_t> calls_of(F&& f) {
+  called.clear();
+  SerialExecutor().parallel_for(3, std::forward<F>(f));
+  return called;
+}
+
+struct TwiceAsMuch {
+  void operator()(std::size_t task) { note(2 * task); }
+};
+
+}  // namespace
+
+TEST_CASE("executor: a task is whatever can be called with its number, functions and pointers to them included") {
+  const std::vector<std::size_t> expected = {0, 1, 2}, doubled = {0, 2, 4};
+  CHECK(calls_of(note) == expected);
+  CHECK(calls_of(&note) == expected);
+  CHECK(calls_of(note_noexcept) == expected);
+  CHECK(calls_of(note_and_count) == expected);
+  CHECK(calls_of(std::function<void(std::size_t)>(note)) == expected);
+  CHECK(calls_of([](std::size_t task) { note(task); }) == expected);
+  CHECK(calls_of(TwiceAsMuch()) == doubled);
+  int sum = 0;
+  const auto add = [&sum](std::size_t task) { sum += static_cast<int>(task); };
+  CHECK(calls_of(add).empty());
+  CHECK(sum == 3);
+
+  // A function is kept itself, not the pointer that it came in.
+  void (*pointer)(std::size_t) = note;
+  const TaskRef task = pointer;
+  pointer = nullptr;
+  called.clear();
+  task(7);
+  CHECK(called == std::vector<std::size_t>{7});
+
+  static_assert(!std::is_constructible_v<TaskRef, void (*)()>);
+  static_assert(!std::is_constructible_v<TaskRef, int>);
+  static_assert(std::is_trivially_copyable_v<TaskRef>);
+}
 
 TEST_CASE("executor: every task runs exactly once and is finished when parallel_for returns") {
   ThreadPool pools[] = {ThreadPool(1), ThreadPool(2), ThreadPool(7), ThreadPool()};

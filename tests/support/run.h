@@ -48,6 +48,7 @@ inline std::vector<std::int64_t> weights_sizes(const Plan& plan, const Inputs& i
   const std::int64_t num_keys = in.prepared != nullptr ? in.prepared->num_keys()
                                 : in.keys.empty()      ? q.size(-2)
                                                        : in.keys.size(-2);
+  if (q.rank() == 4) return {q.size(0), q.size(1), q.size(2), num_keys};  // also where weight_heads() is 0: one head
   if (plan.weight_heads() != 0) return {q.size(0), plan.weight_heads(), q.size(-2), num_keys};
   return {q.size(0), q.size(-2), num_keys};
 }

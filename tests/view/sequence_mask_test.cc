@@ -72,6 +72,13 @@ TEST_CASE("sequence_mask: mistakes are named and change nothing") {
                       }),
                       {"x", "(12)"}) == "");
   CHECK(missing_parts(error_message([&] { sequence_mask({}, Lengths(good, {2})); }), {"x"}) == "");
+  // Elements that lie on each other, along any axis.
+  const std::vector<std::vector<std::int64_t>> kStrides = {{0, 2, 1}, {6, 0, 1}, {6, 2, 0}};
+  for (const auto& strides : kStrides) {
+    const TensorView<float> overlapping(x.data(), std::vector<std::int64_t>{2, 3, 2}, strides);
+    CHECK(missing_parts(error_message([&] { sequence_mask(overlapping, Lengths(good, {2})); }),
+                        {"x has strides " + to_string(strides), "(2, 3, 2)", "no zero stride"}) == "");
+  }
   CHECK(x == std::vector<float>(12, 1.0f));
 }
 
