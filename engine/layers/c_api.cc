@@ -22,6 +22,7 @@ struct attend_layer {
 };
 struct attend_plan {
   attend::Plan plan;
+  std::int32_t threads;  // as planned, which the plan itself tells nobody
 };
 struct attend_workspace {
   attend::Workspace workspace;
@@ -78,6 +79,13 @@ void copy_text(std::string_view text, char* buffer, std::size_t capacity, std::s
     buffer[copied] = '\0';
   }
   if (length != nullptr) *length = text.size();
+}
+
+// Of a list that is never empty.
+template <class T>
+const T& element_of(std::span<const T> all, std::size_t index) {
+  if (index >= all.size()) fail("index is ", index, ", expected 0 to ", all.size() - 1);
+  return all[index];
 }
 
 class CallbackExecutor final : public Executor {
@@ -170,8 +178,8 @@ attend_status attend_plan_create(const attend_layer* layer, const attend_shape* 
   return attend::create(plan, "plan", error, [&] {
     attend::require_pointer(layer, "layer");
     attend::require_pointer(shape, "shape");
-    return layer->attention.plan(attend::shape_of(*shape),
-                                 options != nullptr ? attend::options_of(*options) : attend::PlanOptions());
+    const attend::PlanOptions given = options != nullptr ? attend::options_of(*options) : attend::PlanOptions();
+    return attend_plan{layer->attention.plan(attend::shape_of(*shape), given), given.threads};
   });
 }
 
@@ -208,11 +216,51 @@ attend_status attend_plan_tier_counts(const attend_plan* plan, const attend_work
   });
 }
 
+attend_status attend_plan_path(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
+                               attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::copy_text(plan->plan.path(), buffer, capacity, length);
+  });
+}
+
+attend_status attend_plan_candidate_count(const attend_plan* plan, size_t* count, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(count, "count");
+    *count = plan->plan.candidates().size();
+  });
+}
+
+attend_status attend_plan_candidate_name(const attend_plan* plan, size_t index, char* buffer, size_t capacity,
+                                         size_t* length, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::copy_text(attend::element_of(plan->plan.candidates(), index), buffer, capacity, length);
+  });
+}
+
 attend_status attend_plan_target_name(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
                                       attend_error* error) {
   return attend::guarded(error, [&] {
     attend::require_pointer(plan, "plan");
     attend::copy_text(plan->plan.target_name(), buffer, capacity, length);
+  });
+}
+
+attend_status attend_plan_shape(const attend_plan* plan, attend_shape* shape, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(shape, "shape");
+    *shape = attend::shape_of(plan->plan.shape());
+  });
+}
+
+attend_status attend_plan_threads(const attend_plan* plan, int32_t* threads, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(threads, "threads");
+    *threads = plan->threads;
   });
 }
 
@@ -237,6 +285,14 @@ attend_status attend_plan_output_size(const attend_plan* plan, int64_t* output_s
     attend::require_pointer(plan, "plan");
     attend::require_pointer(output_size, "output_size");
     *output_size = plan->plan.output_size();
+  });
+}
+
+attend_status attend_plan_weight_heads(const attend_plan* plan, int64_t* weight_heads, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(plan, "plan");
+    attend::require_pointer(weight_heads, "weight_heads");
+    *weight_heads = plan->plan.weight_heads();
   });
 }
 
@@ -271,6 +327,14 @@ attend_status attend_executor_create_from_callbacks(const attend_executor_callba
     if (callbacks->parallel_for == nullptr) attend::fail("parallel_for is a null pointer, expected a callback");
     if (std::isnan(callbacks->least_seconds)) attend::fail("least_seconds is nan, expected a number of seconds");
     return std::make_unique<attend::CallbackExecutor>(*callbacks);
+  });
+}
+
+attend_status attend_executor_concurrency(const attend_executor* executor, int32_t* concurrency, attend_error* error) {
+  return attend::guarded(error, [&] {
+    attend::require_pointer(executor, "executor");
+    attend::require_pointer(concurrency, "concurrency");
+    *concurrency = executor->executor->concurrency();
   });
 }
 
@@ -379,9 +443,10 @@ attend_status attend_target_count(size_t* count, attend_error* error) {
 attend_status attend_target_name(size_t index, char* buffer, size_t capacity, size_t* length, attend_error* error) {
   return attend::guarded(error, [&] {
     const std::vector<attend::Target> targets = attend::Target::available();
-    if (index >= targets.size()) attend::fail("index is ", index, ", expected 0 to ", targets.size() - 1);
-    attend::copy_text(targets[index].name(), buffer, capacity, length);
+    attend::copy_text(attend::element_of(std::span(targets), index).name(), buffer, capacity, length);
   });
 }
+
+const char* attend_version(void) { return attend::version(); }
 
 }  // extern "C"

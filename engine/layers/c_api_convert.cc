@@ -30,10 +30,10 @@ auto any_view_of(const View& view, const char* name) {
   return dense ? TensorView<T>(view.data, sizes) : TensorView<T>(view.data, sizes, strides);
 }
 
-// A dense copy of any view.
+// A dense copy of any view that is given. One without axes is one element: who wants more of it says what it was.
 Tensor dense_copy(const TensorView<const float>& view, const char* name) {
   Tensor tensor{{view.sizes().begin(), view.sizes().end()}, {}};
-  const std::int64_t count = view.num_elements();
+  const std::int64_t count = view.rank() == 0 ? 1 : view.num_elements();
   if (count == 0) return tensor;
   if (view.data() == nullptr) fail(name, " is ", to_string(view.sizes()), " at a null pointer, expected memory");
   std::array<std::int64_t, kMaxRank> sizes{1, 1, 1, 1}, strides{};
@@ -200,6 +200,17 @@ Shape shape_of(const attend_shape& shape) {
           .key_size = shape.key_size,
           .value_size = shape.value_size,
           .num_heads = or_one(shape.num_heads),
+          .num_kv_heads = shape.num_kv_heads};
+}
+
+attend_shape shape_of(const Shape& shape) {
+  return {.batch = shape.batch,
+          .num_queries = shape.num_queries,
+          .num_keys = shape.num_keys,
+          .query_size = shape.query_size,
+          .key_size = shape.key_size,
+          .value_size = shape.value_size,
+          .num_heads = shape.num_heads,
           .num_kv_heads = shape.num_kv_heads};
 }
 

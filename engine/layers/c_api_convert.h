@@ -36,6 +36,7 @@ inline std::optional<float> optional_of(const float* value) {
 Target target_of(const char* name);
 
 Shape shape_of(const attend_shape& shape);
+attend_shape shape_of(const Shape& shape);
 PlanOptions options_of(const attend_plan_options& options);
 MultiHeadOptions options_of(const attend_multi_head_options& options);
 

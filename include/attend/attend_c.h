@@ -15,8 +15,12 @@
 // Recommended: plan once for the largest request with .threads = n, keep one workspace per concurrent run and one
 // executor for the process, pass an attend_error and print its message when a status is not ATTEND_OK.
 //
-// Not here, but in C++: tiles as options of a plan, profiles and tuning, costs, sequence_mask, choosing a layer by its
-// parameters, files, and the reference in double precision.
+// Left out on purpose, and in C++ alone:
+//   Tiles as options of a plan, profiles, tuning and costs: for whoever fits plans to a machine, which the command
+//     `attend plan` does too.
+//   The reference in double precision: for tests.
+//   Files, and choosing a layer by its parameters: a binding has readers of its own, and knows what it has read.
+//   sequence_mask, split_heads and merge_heads: one loop, and sizes and strides that the caller can say.
 //
 // Rules that hold for every function, so that each says only what is its own:
 //   Formulas, error bounds, special values: those of the C++ function of the same name, whose bits these are.
@@ -28,15 +32,17 @@
 //     No handle is destroyed while a call uses it. A plan keeps what it needs of its layer, and prepared keys what they
 //     need of their plan: either may be destroyed first.
 //   Thread-safety and allocation: all functions are thread-safe under these rules; there is no global or thread-local
-//     state. Create functions, targets and text allocate; attend_run, attend_prepare and attend_append do not, unless
-//     they fail (oneDNN, which projections by weights of up to 768 KiB may go through, makes small allocations of its
-//     own).
+//     state but facts of the CPU, which a process's first calls find out (on CPUs with AMX they ask Linux for its use,
+//     as attend::Parts in attend/plan.h says). Create functions, targets, explanations and masked softmax on a target
+//     by name allocate; the others do not, unless they fail (oneDNN, which projections by weights of up to 768 KiB may
+//     go through, makes small allocations of its own).
 //   Text out: buffer gets as much as fits its capacity with a final zero byte, length (may be NULL) the bytes of the
-//     whole text without that byte, so capacity length + 1 holds all of it. buffer may be NULL when capacity is 0.
+//     whole text without that byte, so capacity length + 1 holds all of it. buffer may be NULL when capacity is 0. A
+//     text that is cut is no error: length says so.
 //   Errors: a status, and in the attend_error, which may be NULL, the message of the C++ exception. A required pointer
 //     that is NULL is ATTEND_ERROR_INVALID. A call that fails changes no output and no handle, unless oneDNN fails:
 //     attend_run and attend_prepare say what then. No exception leaves the library; it never prints, aborts or calls
-//     exit.
+//     exit. Only attend_version and the destroy functions, which cannot fail, return no status.
 #ifndef ATTEND_ATTEND_C_H_
 #define ATTEND_ATTEND_C_H_
 
@@ -72,7 +78,8 @@ enum { ATTEND_MAX_RANK = 4 };
 
 // A view: pointer, sizes and strides in elements; owns nothing. Entries beyond rank are ignored. Zeroed: not given.
 //   Strides that are all zero mean dense, row-major. Otherwise the innermost is 1, the others are free: negative, and
-//   zero to repeat (one element repeated along every axis is what all zeros cannot say; write such data out).
+//   zero to repeat (one element repeated along every axis is what all zeros cannot say; write such data out). Those of
+//   axes with one element or none are not looked at, and may be what other libraries make them.
 //   Errors: a rank outside 0..ATTEND_MAX_RANK, a negative size or more elements than int64_t counts, naming the tensor.
 typedef struct attend_tensor {
   const float* data;
@@ -81,8 +88,8 @@ typedef struct attend_tensor {
   int64_t strides[ATTEND_MAX_RANK];
 } attend_tensor;
 
-// The same for what is written, without repetition: either all strides are zero (dense) or none is, and rows do not
-// overlap each other.
+// The same for what is written, without repetition: all strides are zero (dense), or none is that is looked at, and
+// rows do not overlap each other.
 typedef struct attend_output_tensor {
   float* data;
   int32_t rank;
@@ -124,8 +131,9 @@ typedef struct attend_multi_head_options {
 // The layers of <attend/layers.h>. *layer gets a new handle.
 //   parameters: num_parameters of them, in any order, with the names and shapes that the C++ layer recognises; names it
 //     does not know are ignored. They are copied and packed: nothing passed in is needed afterwards.
-//   Errors: also a missing, mis-shaped or twice named parameter, naming it; a scale that is not finite, or not
-//     when multiplied by log2(e); a sigma that is not positive, or whose 1 / sigma^2 is no such scale or 0.
+//   Errors: also a missing, mis-shaped or twice named parameter, naming it; numbers of heads that do not fit the
+//     parameters; a scale that is not finite, or not when multiplied by log2(e); a sigma that is not positive, or whose
+//     1 / sigma^2 is no such scale or 0.
 
 // score(q, k) = w_v . tanh(W_q q + W_k k).
 //   W_q.weight (U, Dq), W_k.weight (U, Dk), w_v.weight (1, U) or (U); optional W_q.bias (U), W_k.bias (U).
@@ -148,8 +156,11 @@ attend_status attend_layer_create_gaussian(float sigma, attend_layer** layer, at
 
 // Heads of dot or additive attention between projections. options: NULL for the defaults.
 //   The names of the textbook (W_q.weight, W_k.weight, W_v.weight, W_o.weight, biases), of torch.nn.MultiheadAttention
-//   (in_proj_weight or q_proj_weight ..., out_proj.weight, biases) or of Hugging Face BERT (query.weight ...,
-//   output.dense.weight, biases; also below self.); additive scoring adds w_v.weight (H, D).
+//   (in_proj_weight or q_proj_weight ..., out_proj.weight, biases), of Hugging Face BERT (query.weight ...,
+//   output.dense.weight, biases; also below self.) or of Hugging Face BART, OPT, CLIP and Whisper (q_proj.weight ...,
+//   out_proj.weight, biases); additive scoring adds w_v.weight (H, D).
+//   Errors: also what tells of a feature that this library does not have, as in C++: relative positions, rotary
+//     embeddings (Llama's o_proj.weight, GPT-J's lack of biases), norms between projections, bias_k and bias_v.
 //   Source: Vaswani et al. 2017, section 3.2.2.
 attend_status attend_layer_create_multi_head(const attend_multi_head_options* options,
                                              const attend_parameter* parameters, size_t num_parameters,
@@ -246,7 +257,7 @@ typedef struct attend_plan_options {
 attend_status attend_plan_create(const attend_layer* layer, const attend_shape* shape,
                                  const attend_plan_options* options, attend_plan** plan, attend_error* error);
 
-// Text out: path, tiles, target, workspace, estimated work and the reason of every choice, some lines. Allocates.
+// Text out: path, tiles, target, workspace, estimated work and the reason of every choice, some lines.
 attend_status attend_plan_explain(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
                                   attend_error* error);
 
@@ -272,9 +283,28 @@ typedef struct attend_tier_counts {
 attend_status attend_plan_tier_counts(const attend_plan* plan, const attend_workspace* workspace,
                                       attend_tier_counts* counts, attend_error* error);
 
+// Text out: the chosen path, such as "dot/fused".
+attend_status attend_plan_path(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
+                               attend_error* error);
+
+// How many paths fit the problem; at least 1.
+attend_status attend_plan_candidate_count(const attend_plan* plan, size_t* count, attend_error* error);
+
+// Text out: one of them, as attend_plan_options takes it; index 0 is the one that the rules prefer.
+//   Errors: also an index beyond the last.
+attend_status attend_plan_candidate_name(const attend_plan* plan, size_t index, char* buffer, size_t capacity,
+                                         size_t* length, attend_error* error);
+
 // Text out: the instruction set the kernels run on, such as "AVX3".
 attend_status attend_plan_target_name(const attend_plan* plan, char* buffer, size_t capacity, size_t* length,
                                       attend_error* error);
+
+// The largest problem accepted, with every size filled in. Of a multi-head layer, num_heads and num_kv_heads are 1, as
+// of all views without an axis of heads.
+attend_status attend_plan_shape(const attend_plan* plan, attend_shape* shape, attend_error* error);
+
+// The most tasks a run may use at once, as planned.
+attend_status attend_plan_threads(const attend_plan* plan, int32_t* threads, attend_error* error);
 
 // Bytes a workspace for this plan holds.
 attend_status attend_plan_workspace_bytes(const attend_plan* plan, size_t* bytes, attend_error* error);
@@ -282,8 +312,13 @@ attend_status attend_plan_workspace_bytes(const attend_plan* plan, size_t* bytes
 // Bytes that prepared keys for this plan take.
 attend_status attend_plan_prepared_bytes(const attend_plan* plan, size_t* bytes, attend_error* error);
 
-// Elements of one output row: value_size or what W_o makes of it, + query_size with concat_queries.
+// Elements of one output row: value_size, or the rows of W_o; + query_size with concat_queries. The output of a run is
+// (B, M, output_size), or (B, num_heads, M, output_size) where its views have an axis of heads.
 attend_status attend_plan_output_size(const attend_plan* plan, int64_t* output_size, attend_error* error);
+
+// Heads that the attention weights of a run are given for, (B, weight_heads, M, N); 0 when they are (B, M, N). (Where
+// the shape's num_heads is 1, views of a run with an axis of one head have weights (B, 1, M, N).)
+attend_status attend_plan_weight_heads(const attend_plan* plan, int64_t* weight_heads, attend_error* error);
 
 void attend_plan_destroy(attend_plan* plan);
 
@@ -293,15 +328,16 @@ void attend_plan_destroy(attend_plan* plan);
 attend_status attend_workspace_create(const attend_plan* plan, attend_workspace** workspace, attend_error* error);
 
 // The same over the caller's memory, which outlives it: bytes at memory, of any alignment. Up to 64 bytes at its start
-// may be skipped, so plan_workspace_bytes + 64 always serve. Only the handle is allocated.
+// may be skipped, so attend_plan_workspace_bytes + 64 always serve. Only the handle is allocated.
 attend_status attend_workspace_create_in(void* memory, size_t bytes, attend_workspace** workspace, attend_error* error);
 
 void attend_workspace_destroy(attend_workspace* workspace);
 
 // -------------------------------------------------------------------------------------------------------- Executors
 
-// The built-in pool. threads: how many work at once, the caller included; 0: as many as this process has CPUs.
-//   Starts threads - 1 threads, which sleep while there is nothing to do and end with the executor.
+// The built-in pool. threads: how many work at once, the caller included; 0: as many as there are CPUs that this
+// process may use, by its affinity and its container's quota.
+//   Starts threads - 1 threads, which sleep when there has been nothing to do for 100 us and end with the executor.
 //   Several runs may use it at once; their loops take turns.
 //   Errors: also a negative number, and more threads than the system can start.
 attend_status attend_executor_create(int32_t threads, attend_executor** executor, attend_error* error);
@@ -326,6 +362,9 @@ typedef struct attend_executor_callbacks {
 // Errors: also a least_seconds that is NaN.
 attend_status attend_executor_create_from_callbacks(const attend_executor_callbacks* callbacks,
                                                     attend_executor** executor, attend_error* error);
+
+// How many tasks can run at the same time, at least 1: the threads to plan for, where create was given 0.
+attend_status attend_executor_concurrency(const attend_executor* executor, int32_t* concurrency, attend_error* error);
 
 void attend_executor_destroy(attend_executor* executor);
 
@@ -369,7 +408,7 @@ typedef struct attend_masked_softmax_options {
 //   input and output (B, M, N) or (B, H, M, N); valid_lens (B) or (B, M), NULL or zeroed: all valid.
 //   options: NULL for the defaults.
 //   Aliasing: output may be input itself, same data and strides.
-//   Allocation: a few bytes to look its target up.
+//   Allocation: a few bytes where options name a target.
 //   Errors: also an unknown target.
 //   Source: Dive into Deep Learning, 11.3.1.
 attend_status attend_masked_softmax(const attend_tensor* input, const attend_lengths* valid_lens,
@@ -393,8 +432,8 @@ attend_status attend_prepared_keys_create(const attend_plan* plan, attend_prepar
                                           attend_error* error);
 
 // The same over the caller's memory, which outlives it: bytes at memory, of any alignment. Up to 64 bytes at its start
-// may be skipped, so plan_prepared_bytes + 64 always serve. Only the handle is allocated.
-//   Errors: also memory that is smaller than plan_prepared_bytes from its first multiple of 64 on.
+// may be skipped, so attend_plan_prepared_bytes + 64 always serve. Only the handle is allocated.
+//   Errors: also memory that is smaller than attend_plan_prepared_bytes from its first multiple of 64 on.
 attend_status attend_prepared_keys_create_in(const attend_plan* plan, void* memory, size_t bytes,
                                              attend_prepared_keys** prepared, attend_error* error);
 
@@ -447,6 +486,12 @@ attend_status attend_target_count(size_t* count, attend_error* error);
 // Text out: the name of one of them, such as "AVX3"; index 0 is the best.
 //   Errors: also an index beyond the last.
 attend_status attend_target_name(size_t index, char* buffer, size_t capacity, size_t* length, attend_error* error);
+
+// ---------------------------------------------------------------------------------------------------------- Version
+
+// "MAJOR.MINOR.PATCH" of the library that is linked. Nobody's to free; valid as long as the library is loaded. That of
+// the headers is in the macros of <attend/version.h>.
+const char* attend_version(void);
 
 #ifdef __cplusplus
 }  // extern "C"

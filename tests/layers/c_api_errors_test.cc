@@ -38,7 +38,10 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
   attend_workspace* new_workspace = nullptr;
   attend_executor* new_executor = nullptr;
   std::int64_t size = -1;
+  std::int32_t count = -1;
   std::size_t bytes = 77;
+  attend_shape said_shape{};
+  const ExecutorHandle executor = make<ExecutorHandle>(attend_executor_create, 1);
   attend_tier_counts counts{.eight = 7, .four = 7, .three = 7, .two = 7, .one = 7, .rational = 7};
   OwnPool own;
   attend_executor_callbacks no_concurrency = own.callbacks(), no_loop = own.callbacks();
@@ -74,6 +77,20 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
       {"counts", [&](attend_error* e) { return attend_plan_tier_counts(plan, workspace.get(), nullptr, e); }},
       {"plan", [&](attend_error* e) { return attend_plan_output_size(nullptr, &size, e); }},
       {"output_size", [&](attend_error* e) { return attend_plan_output_size(plan, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_weight_heads(nullptr, &size, e); }},
+      {"weight_heads", [&](attend_error* e) { return attend_plan_weight_heads(plan, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_shape(nullptr, &said_shape, e); }},
+      {"shape", [&](attend_error* e) { return attend_plan_shape(plan, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_threads(nullptr, &count, e); }},
+      {"threads", [&](attend_error* e) { return attend_plan_threads(plan, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_path(nullptr, nullptr, 0, &bytes, e); }},
+      {"buffer", [&](attend_error* e) { return attend_plan_path(plan, nullptr, 9, &bytes, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_candidate_count(nullptr, &bytes, e); }},
+      {"count", [&](attend_error* e) { return attend_plan_candidate_count(plan, nullptr, e); }},
+      {"plan", [&](attend_error* e) { return attend_plan_candidate_name(nullptr, 0, nullptr, 0, &bytes, e); }},
+      {"buffer", [&](attend_error* e) { return attend_plan_candidate_name(plan, 0, nullptr, 9, &bytes, e); }},
+      {"executor", [&](attend_error* e) { return attend_executor_concurrency(nullptr, &count, e); }},
+      {"concurrency", [&](attend_error* e) { return attend_executor_concurrency(executor.get(), nullptr, e); }},
       {"plan", [&](attend_error* e) { return attend_workspace_create(nullptr, &new_workspace, e); }},
       {"workspace", [&](attend_error* e) { return attend_workspace_create(plan, nullptr, e); }},
       {"memory", [&](attend_error* e) { return attend_workspace_create_in(nullptr, 64, &new_workspace, e); }},
@@ -98,6 +115,8 @@ TEST_CASE("C API: null where a pointer is required is invalid, null to destroy i
   CHECK(new_workspace == nullptr);
   CHECK(new_executor == nullptr);
   CHECK(size == -1);
+  CHECK(count == -1);
+  CHECK(said_shape.batch == 0);
   CHECK(bytes == 77);
   CHECK((counts.eight == 7 && counts.four == 7 && counts.three == 7 && counts.two == 7 && counts.one == 7));
   CHECK(counts.rational == 7);
@@ -130,6 +149,71 @@ TEST_CASE("C API: messages are one line, whatever names hold") {
   Said said;
   CHECK(attend_layer_create_bilinear(nullptr, &odd, 1, &layer, &said.error) == ATTEND_ERROR_INVALID);
   CHECK(said.message() == "W . weight  has rank 9, expected 0 to 4");
+}
+
+TEST_CASE("C API: a tensor of the wrong rank is named with what it was and what was expected") {
+  const float memory[64] = {};
+  std::vector<attend_parameter> parameters = {{.name = "W_q.weight", .tensor = {memory, 2, {4, 8}, {}}},
+                                              {.name = "W_k.weight", .tensor = {memory, 2, {4, 8}, {}}},
+                                              {.name = "w_v.weight", .tensor = {memory, 1, {4}, {}}}};
+  attend_layer* layer = nullptr;
+  Said said;
+  const auto message_of = [&](std::size_t index, std::int32_t rank) {
+    std::vector<attend_parameter> wrong = parameters;
+    wrong[index].tensor.rank = rank;
+    CHECK(attend_layer_create_additive(wrong.data(), wrong.size(), &layer, &said.error) == ATTEND_ERROR_INVALID);
+    CHECK(layer == nullptr);
+    return said.message();
+  };
+  CHECK(message_of(0, 0) == "W_q.weight is (), expected (U, Dq)");
+  CHECK(message_of(1, 0) == "W_k.weight is (), expected (4, Dk)");
+  CHECK(message_of(2, 0) == "w_v.weight is (), expected (4)");
+  CHECK(message_of(1, 5) == "W_k.weight has rank 5, expected 0 to 4");
+  CHECK(message_of(2, -1) == "w_v.weight has rank -1, expected 0 to 4");
+  // One that nobody asks for is ignored, as other checkpoints' scalars are; one without data is not given.
+  parameters.push_back({.name = "temperature", .tensor = {memory, 0, {}, {}}});
+  parameters.push_back({.name = "W_q.bias", .tensor = {}});
+  const LayerHandle good = make<LayerHandle>(attend_layer_create_additive, parameters.data(), parameters.size());
+  parameters.back().tensor.data = memory;
+  CHECK(attend_layer_create_additive(parameters.data(), parameters.size(), &layer, &said.error) ==
+        ATTEND_ERROR_INVALID);
+  CHECK(said.message() == "W_q.bias is (), expected (4)");
+
+  // And what a run reads and writes.
+  attend_shape shape{};
+  shape.num_queries = shape.num_keys = 2;
+  const PlanHandle plan = make<PlanHandle>(attend_plan_create, good.get(), &shape, nullptr);
+  const WorkspaceHandle workspace = make<WorkspaceHandle>(attend_workspace_create, plan.get());
+  std::vector<float> output(16, kSentinel);
+  const std::vector<float> before = output;
+  const std::int32_t lens[] = {1};
+  attend_inputs in{};
+  in.queries = in.keys = {memory, 3, {1, 2, 8}, {}};
+  in.valid_lens = {lens, 1, {1}, {}};
+  attend_outputs out{};
+  out.output = {output.data(), 3, {1, 2, 8}, {}};
+  const auto run_message = [&] {
+    CHECK(attend_run(plan.get(), &in, &out, workspace.get(), nullptr, &said.error) == ATTEND_ERROR_INVALID);
+    CHECK(same_bits(output, before));
+    return said.message();
+  };
+  for (const std::int32_t rank : {0, 5}) {
+    const auto expected = [&](const std::string& name, const std::string& sizes) {
+      return rank == 0 ? name + " is (), expected " + sizes : name + " has rank 5, expected 0 to 4";
+    };
+    in.queries.rank = rank;
+    CHECK(run_message() == expected("queries", "(B, M, 8)"));
+    in.queries.rank = 3;
+    in.keys.rank = rank;
+    CHECK(run_message() == expected("keys", "(1, N, 8)"));
+    in.keys.rank = 3;
+    in.valid_lens.rank = rank;
+    CHECK(run_message() == expected("valid_lens", "(1) or (1, 2)"));
+    in.valid_lens.rank = 1;
+    out.output.rank = rank;
+    CHECK(run_message() == expected("output", "(1, 2, 8)"));
+    out.output.rank = 3;
+  }
 }
 
 TEST_CASE("C API: a workspace in the caller's memory serves, one that is too small is refused") {

@@ -73,7 +73,8 @@ TEST_CASE("C API: runs, prepare and append allocate nothing, serial and on an ex
   }
 }
 
-TEST_CASE("C API: what is answered by numbers allocates nothing" * doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
+TEST_CASE("C API: what is answered by numbers or a plan's names allocates nothing" *
+          doctest::skip(ATTEND_COUNTS_ALLOCATIONS == 0)) {
   attend_plan_options options{};
   options.count_tiers = 1;
   const Both both(shared_case(Layer::kAdditive), {.count_tiers = true}, &options);
@@ -82,12 +83,22 @@ TEST_CASE("C API: what is answered by numbers allocates nothing" * doctest::skip
   const PreparedHandle prepared = make<PreparedHandle>(attend_prepared_keys_create, plan);
   std::size_t bytes = 0;
   std::int64_t number = 0;
+  std::int32_t small_number = 0;
   attend_tier_counts tiers{};
+  attend_shape shape{};
+  char text[64];
   Statuses statuses;
   const Counts counts = allocations_of([&] {
     statuses.take(attend_plan_workspace_bytes(plan, &bytes, nullptr));
     statuses.take(attend_plan_prepared_bytes(plan, &bytes, nullptr));
     statuses.take(attend_plan_output_size(plan, &number, nullptr));
+    statuses.take(attend_plan_weight_heads(plan, &number, nullptr));
+    statuses.take(attend_plan_shape(plan, &shape, nullptr));
+    statuses.take(attend_plan_threads(plan, &small_number, nullptr));
+    statuses.take(attend_plan_candidate_count(plan, &bytes, nullptr));
+    statuses.take(attend_plan_candidate_name(plan, 0, text, sizeof text, &bytes, nullptr));
+    statuses.take(attend_plan_path(plan, text, sizeof text, &bytes, nullptr));
+    statuses.take(attend_plan_target_name(plan, text, sizeof text, &bytes, nullptr));
     statuses.take(attend_plan_tier_counts(plan, workspace.get(), &tiers, nullptr));
     statuses.take(attend_prepared_keys_batch(prepared.get(), &number, nullptr));
     statuses.take(attend_prepared_keys_num_keys(prepared.get(), &number, nullptr));
