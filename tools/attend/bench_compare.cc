@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "attend/error.h"
+#include "tools/attend/argument.h"
 #include "tools/attend/bench_report.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
@@ -66,7 +67,8 @@ void fail_if_slower(const Comparison& comparison) {
 
 void bench_compare(const BenchCompareWords& words) {
   check_writable(words.output);
-  const BenchmarkRun a = load_benchmark_run(words.a), b = load_benchmark_run(words.b);
+  const BenchmarkRun a = read_argument("FILE_A", [&] { return load_benchmark_run(words.a); }),
+                     b = read_argument("FILE_B", [&] { return load_benchmark_run(words.b); });
   check_machines(a, b, words.options.across_machines);
   const Comparison comparison = compare_runs(a, b, words.options);
   const Compared compared{.a = a, .b = b, .options = words.options, .comparison = comparison};
@@ -117,20 +119,22 @@ void add_options(CLI::App& parser, BenchCompareWords& words) {
       "Only cases with this in their names: extended syntax, as --benchmark_filter.");
   add(
       "--alpha", "P",
-      [&](const std::string& text) { options.alpha = parse_number("--alpha", text, 1e-6, 0.5, "1e-6 to below 0.5"); },
+      [&](const std::string& text) {
+        options.alpha = parse_number("--alpha", text, 1e-6, 0.5, "a number from 1e-6 to below 0.5");
+      },
       "How likely one wrong \"faster\" or \"slower\" may be, in the whole table; the\nintervals are of 1 - P each. "
       "Default: 0.05.");
   add(
       "--min-effect", "PERCENT",
       [&](const std::string& text) {
-        options.min_effect = 0.01 * parse_number("--min-effect", text, 0, 100, "per cent from 0 to below 100");
+        options.min_effect = 0.01 * parse_number("--min-effect", text, 0, 100, "a percentage from 0 to below 100");
       },
       "Ratios closer to 1 than this are no difference, however sure. Default: 1.");
   add(
       "--output", "FILE", [&](const std::string& text) { words.output = text; },
       "The table, more digits, and contexts: .json; or the table alone: .csv.\nDefault: not written.");
   parser.add_flag("--fail-on-slower", words.fail_on_slower,
-                  "Exit 1 when a case is slower (lower); the table and --output are written first.");
+                  "Exit 1 when a case is slower, or lower across machines; the table and --output are\nwritten first.");
   parser.add_flag("--across-machines", options.across_machines,
                   "Compare peak_percent, or else read_percent, instead of times: how much of what\n"
                   "its machine can do each run reached. Without it, two machines are an error.");

@@ -139,11 +139,13 @@ Command add_check(CLI::App& app) {
   words->threads = 2;
   CLI::App* parser = app.add_subcommand("check",
                                         "Runs a layer on every target and compares with a reference in double:\n"
-                                        "exit code 1 when out of contract.");
+                                        "exit code 1 when errors are beyond their bound (OUT OF CONTRACT).");
   add_words(*parser, Subcommand::kCheck, *words);
   parser->footer(
-      "Takes the words of run; with --shape, inputs and valid lengths are seeded random numbers. Each target (or only\n"
-      "--target) runs with and without attention weights, on 1 and on --threads threads.\n"
+      std::string(kLettersText) +
+      "Layer, inputs, masks and machine are those of run; with --shape, inputs and valid lengths are seeded random\n"
+      "numbers. Each target, or only --target, runs with and without attention weights, on 1 and on --threads\n"
+      "threads.\n"
       "\n"
       "The bound. Weights, and outputs relative to max|value|, may differ from the truth by 2e-7 (4 + S); S is the\n"
       "largest |score|, or of dot products, whose terms may cancel, the largest sum |scale q_i k_i|.\n"

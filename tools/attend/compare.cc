@@ -12,6 +12,7 @@
 
 #include "attend/error.h"
 #include "attend/io.h"
+#include "tools/attend/argument.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/numbers.h"
@@ -51,7 +52,8 @@ std::string exactly(double number) {
 
 void compare(const CompareWords& words) {
   io::Notices notices;
-  const Tensor actual = io::load_tensor(words.actual, &notices), expected = io::load_tensor(words.expected, &notices);
+  const Tensor actual = read_argument("ACTUAL", [&] { return io::load_tensor(words.actual, &notices); }),
+               expected = read_argument("EXPECTED", [&] { return io::load_tensor(words.expected, &notices); });
   print_notes(notices);
   if (actual.sizes != expected.sizes) {
     throw Error(words.actual + " is " + to_string(actual.sizes) + ", " + words.expected + " is " +
@@ -90,7 +92,7 @@ Command add_compare(CLI::App& app) {
            words->tolerance = parse_number("--tolerance", text, 0, std::numeric_limits<double>::infinity(),
                                            "a finite number from 0 on");
          },
-         "Exit 1 when the largest difference is beyond this.")
+         "Exit 1 when the largest difference is beyond this. Default: it is only printed.")
       ->option_text("X");
   sub->footer("Example:\n  attend compare out.npy pytorch.npz:output --tolerance 1e-5");
   sub->callback([sub] { check_not_empty(*sub, {"ACTUAL", "EXPECTED"}); });

@@ -1,6 +1,7 @@
 // attend heatmap: a picture of attention weights, one panel per head.
 #include "tools/heatmap/heatmap.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "attend/io.h"
+#include "tools/attend/argument.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/memory.h"
@@ -41,40 +43,45 @@ struct Weights {
 
 Weights load_weights(const std::string& file) {
   io::Notices notices;
-  Tensor tensor = io::load_tensor(file, &notices);
+  Tensor tensor = read_argument("--attention-weights", [&] { return io::load_tensor(file, &notices); });
   print_notes(notices);
   std::vector<std::int64_t> s = tensor.sizes;
   const std::size_t rank = s.size();
   if (rank < 2)
-    throw Error(file + ": attention weights have sizes " + to_string(s) + ", expected (B, M, N) or (B, H, M, N)");
+    throw Error(file + ": attention weights have sizes " + to_string(s) +
+                ", expected (M, N), (B, M, N) or (B, H, M, N)");
   if (rank == 2) s.insert(s.begin(), 1);
   if (rank < 4) s.insert(s.begin() + 1, 1);
-  if (s[1] == 0 || s[2] == 0 || s[3] == 0)
+  if (std::count(s.begin(), s.end(), 0) > 0)
     throw Error(file + ": attention weights have sizes " + to_string(tensor.sizes) + ": nothing to draw");
   return {
       .batch = s[0], .heads = s[1], .rows = s[2], .columns = s[3], .has_heads = rank == 4, .tensor = std::move(tensor)};
 }
 
-void check_index(const std::string& word, std::int64_t index, std::int64_t count, const std::string& of) {
+// The weights have count of what is called one or many.
+void check_index(const std::string& word, std::int64_t index, std::int64_t count, const char* one, const char* many) {
   if (index < count) return;
-  throw Error(word + " is " + std::to_string(index) + ", the attention weights have " + std::to_string(count) + " " +
-              of + (count > 0 ? ": expected 0 to " + std::to_string(count - 1) : ""));
+  throw Error(word + " is " + std::to_string(index) + ", expected 0" +
+              (count > 1 ? " to " + std::to_string(count - 1) : "") + ": the attention weights have " +
+              std::to_string(count) + " " + (count == 1 ? one : many));
 }
 
 // The labels of one batch entry: the file has one block for each entry, or one for all.
-std::vector<std::string> labels_for(const std::string& file, const HeatmapWords& words, const Weights& weights,
-                                    std::int64_t most, const char* name) {
+std::vector<std::string> labels_for(const std::string& word, const std::string& file, const HeatmapWords& words,
+                                    const Weights& weights) {
   if (file.empty()) return {};
-  std::vector<std::vector<std::string>> blocks = io::load_labels(file);
+  std::vector<std::vector<std::string>> blocks = read_argument(word, [&] { return io::load_labels(file); });
   const auto count = static_cast<std::int64_t>(blocks.size());
   if (count == 0 || (count != 1 && count != weights.batch)) {
     throw Error(file + ": " + std::to_string(count) + " blocks of labels, expected 1 or one for each of the " +
                 std::to_string(weights.batch) + " batch entries");
   }
   std::vector<std::string> labels = std::move(blocks[count == 1 ? 0 : static_cast<std::size_t>(words.batch)]);
+  const bool of_rows = word == "--row-labels";
+  const std::int64_t most = of_rows ? weights.rows : weights.columns;
   if (static_cast<std::int64_t>(labels.size()) > most) {
     throw Error(file + ": " + std::to_string(labels.size()) + " labels for batch entry " + std::to_string(words.batch) +
-                ", the attention weights have " + std::to_string(most) + " " + name);
+                ", the attention weights have " + std::to_string(most) + (of_rows ? " rows" : " columns"));
   }
   return labels;
 }
@@ -97,8 +104,8 @@ Heatmap heatmap_of(const HeatmapWords& words, const Weights& weights) {
   }
   Heatmap heatmap;
   heatmap.title = words.title;
-  heatmap.row_labels = labels_for(words.row_labels, words, weights, weights.rows, "rows");
-  heatmap.column_labels = labels_for(words.column_labels, words, weights, weights.columns, "columns");
+  heatmap.row_labels = labels_for("--row-labels", words.row_labels, words, weights);
+  heatmap.column_labels = labels_for("--column-labels", words.column_labels, words, weights);
   heatmap.rows = words.row_labels.empty() ? weights.rows : static_cast<std::int64_t>(heatmap.row_labels.size());
   heatmap.columns =
       words.column_labels.empty() ? weights.columns : static_cast<std::int64_t>(heatmap.column_labels.size());
@@ -113,8 +120,8 @@ Heatmap heatmap_of(const HeatmapWords& words, const Weights& weights) {
 void draw(const HeatmapWords& words) {
   check_writable(words.output);
   const Weights weights = load_weights(words.attention_weights);
-  check_index("--batch", words.batch, weights.batch, "batch entries");
-  if (words.head) check_index("--head", *words.head, weights.heads, "heads");
+  check_index("--batch", words.batch, weights.batch, "batch entry", "batch entries");
+  if (words.head) check_index("--head", *words.head, weights.heads, "head", "heads");
   const Progress progress("drawing " + words.output);
   const std::string picture = with_memory_for("the picture", [&] {
     const Heatmap heatmap = heatmap_of(words, weights);
@@ -137,7 +144,8 @@ Command add_heatmap(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("heatmap", "Draws attention weights: who looks where, one panel per head.");
   parser
       ->add_option("--attention-weights", words->attention_weights,
-                   "(B, M, N), (B, H, M, N) or (M, N): file.npy, file.npz:name or\nfile.safetensors:name.")
+                   "Of M queries (rows) to N keys (columns), as attend run writes them: (B, M, N),\n(B, H, M, N) or "
+                   "(M, N), B batch entries, H heads; file.npy, file.npz:name or\nfile.safetensors:name.")
       ->option_text("FILE")
       ->required();
   parser

@@ -22,12 +22,10 @@ std::string row(const std::string& what, const std::string& description) {
   return text + '\n';
 }
 
-// The type of what follows, and whether it must.
+// What an option's value is called, and whether the option or the positional must be given.
 std::string value_text(const CLI::Option& option) {
-  if (!option.get_option_text().empty()) return " " + option.get_option_text();
-  if (option.get_type_size() == 0) return "";
-  return (option.get_type_name().empty() ? "" : " " + option.get_type_name()) +
-         (option.get_required() ? " REQUIRED" : "");
+  const std::string& value = option.get_option_text();
+  return (value.empty() ? "" : " " + value) + (option.get_required() ? " REQUIRED" : "");
 }
 
 std::vector<const CLI::Option*> positionals_of(const CLI::App& app) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "attend/error.h"
+#include "tools/attend/argument.h"
 #include "tools/attend/generate.h"
 #include "tools/attend/memory.h"
 
@@ -93,7 +94,9 @@ LayerKind kind_of(std::string_view name) {
 
 Layer make_layer(const LayerWords& words, const Shape& sizes, io::Notices& notices) {
   auto parameters = std::make_shared<const Parameters>(
-      words.weights.empty() ? invent_parameters(words, sizes) : io::load(words.weights, words.prefix, &notices));
+      words.weights.empty() ? invent_parameters(words, sizes) : read_argument("--weights", [&] {
+        return io::load(words.weights, words.prefix, &notices);
+      }));
   if (words.kind == LayerKind::kAuto && are_multi_head(*parameters)) {
     throw Error(parameters->source() +
                 ": these are the parameters of multi-head attention, whose number of heads they do " +

@@ -2,13 +2,13 @@
 //   0  done
 //   1  an error: one line "attend: error: ..." on stderr, no output file changed (but bench-compare --fail-on-slower)
 //   2  wrong usage: help on stderr, its last line says what is wrong
-#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <exception>
 #include <iostream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +16,7 @@
 #include <CLI/CLI.hpp>
 
 #include "attend/error.h"
+#include "attend/version.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/help.h"
@@ -31,12 +32,12 @@ constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
 void describe(CLI::App& app) {
-  app.set_version_flag("--version", "attend " ATTEND_VERSION, "Prints the version.");
+  app.set_version_flag("--version", std::string("attend ") + version(), "Prints the version.");
   app.set_help_flag("-h,--help", "Prints this help.");
   app.formatter(std::make_shared<HelpFormatter>());
   app.require_subcommand(1);
   app.footer(
-      "attend SUBCOMMAND --help says more about each.\n"
+      "attend SUBCOMMAND --help says more about each. A value that begins with -- is written with =: --title=--.\n"
       "Exit code: 0, 1 after an error (one line on stderr, no output file changed but by bench-compare\n"
       "--fail-on-slower), 2 after wrong usage.\n"
       "\n"
@@ -54,8 +55,8 @@ int finish_output() {
   return kDone;
 }
 
-// The words of a command line, last one first, as CLI11 takes them from a vector. It reads "--output=" as an option
-// whose value follows, which would be the next option: here the value is the empty one.
+// The words of a command line. CLI11 reads "--output=" as an option whose value follows, which would be the next
+// option: here the value is the empty one.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words;
   bool has_options = true;  // up to "--"
@@ -68,7 +69,6 @@ std::vector<std::string> words_of(int argc, char** argv) {
     words.push_back(std::move(word));
     if (is_empty_value) words.emplace_back();
   }
-  std::reverse(words.begin(), words.end());
   return words;
 }
 
@@ -85,8 +85,11 @@ int main_of(int argc, char** argv) {
   const std::vector<Command> commands = {add_run(app),     add_softmax(app),       add_plan(app),
                                          add_targets(app), add_check(app),         add_heatmap(app),
                                          add_compare(app), add_bench_compare(app), add_turns(app)};
+  const std::vector<std::string> words = words_of(argc, argv);
+  const std::optional<std::string> missing = missing_value(app, words);
   try {
-    app.parse(words_of(argc, argv));
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // which CLI11 takes last one first
+    if (missing) wrong_usage(*missing);
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
     return finish_output();
@@ -94,7 +97,7 @@ int main_of(int argc, char** argv) {
     std::cout << e.what() << '\n';
     return finish_output();
   } catch (const CLI::ParseError& e) {
-    std::cerr << app.help() << "\nattend: error: " << one_line(wrong_usage_text(app, e)) << '\n';
+    std::cerr << app.help() << "\nattend: error: " << one_line(missing ? *missing : wrong_usage_text(app, e)) << '\n';
     return kWrongUsage;
   }
   return run_action(commands);

@@ -24,26 +24,32 @@ constexpr int kMaxThreads = 1024;
 constexpr const char* kLayerGroup = "Layer";
 
 // may_be_zero: there may be no batch entries, queries or keys, but each of them has elements.
-std::int64_t shape_entry(std::string_view text, bool may_be_zero) {
+std::int64_t shape_entry(std::string_view text, std::string_view shape, bool may_be_zero) {
   std::int64_t entry = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), entry);
-  if (error != std::errc() || end != text.data() + text.size() || entry < 0) {
-    wrong_usage("--shape: '" + std::string(text) + "' is not a size, expected whole numbers like 8,128,128,64");
+  const bool is_number = end == text.data() + text.size() && !text.starts_with('-');
+  const auto refuse = [&](const std::string& fault) { wrong_usage("--shape: '" + std::string(shape) + "'" + fault); };
+  if (is_number && error == std::errc::result_out_of_range) {
+    refuse(": size " + std::string(text) + ", expected at most " + std::to_string(kNoLimit));
   }
-  if (entry == 0 && !may_be_zero) wrong_usage("--shape: a query, key or value of size 0, expected 1 or more");
+  if (!is_number || error != std::errc()) {
+    refuse(": '" + std::string(text) + "' is not a size, expected whole numbers like 8,128,128,64");
+  }
+  if (entry == 0 && !may_be_zero) refuse(": a query, key or value of size 0, expected 1 or more");
   return entry;
 }
 
 // "B,M,N[,Dq[,Dk[,Dv]]]"
 std::vector<std::int64_t> parse_shape(std::string_view text) {
+  if (text.empty()) wrong_usage("--shape is empty");
   std::vector<std::int64_t> shape;
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t comma = std::min(text.find(',', start), text.size());
-    shape.push_back(shape_entry(text.substr(start, comma - start), shape.size() < 3));
+    shape.push_back(shape_entry(text.substr(start, comma - start), text, shape.size() < 3));
     start = comma + 1;
   }
   if (shape.size() < 3 || shape.size() > 6) {
-    wrong_usage("--shape: " + std::to_string(shape.size()) + " sizes, expected 3 to 6: B,M,N[,Dq[,Dk[,Dv]]]");
+    wrong_usage("--shape: '" + std::string(text) + "', expected 3 to 6 sizes, B,M,N[,Dq[,Dk[,Dv]]]");
   }
   return shape;
 }
@@ -65,13 +71,14 @@ void add_parameter_words(CLI::App& app, bool may_invent, LayerWords& words) {
   app.add_option("--weights", words.weights,
                  std::string("Parameters of additive, bilinear or multi-head: a .safetensors or .npz\n"
                              "checkpoint with the names of the textbook (W_q.weight), PyTorch\n"
-                             "(in_proj_weight) or BERT (query.weight).") +
+                             "(in_proj_weight), BERT (query.weight) or BART, OPT, CLIP, Whisper\n"
+                             "(q_proj.weight).") +
                      (may_invent ? "\nDefault: seeded random numbers." : ""))
       ->option_text("FILE")
       ->group(kLayerGroup);
   app.add_option("--prefix", words.prefix,
-                 "What the names in the checkpoint start with, with its last dot:\n"
-                 "encoder.layers.0.self_attn. Default: nothing.")
+                 "What the names in the checkpoint start with, its last dot included, such as\n"
+                 "'encoder.layers.0.self_attn.'. Default: nothing.")
       ->option_text("P")
       ->group(kLayerGroup);
 }
@@ -114,7 +121,9 @@ void add_layer_words(CLI::App& app, bool may_invent, LayerWords& words) {
             "Default: 1/sqrt(D), D the size of a query or of a head; bilinear: 1.")
       .option_text("X")
       ->group(kLayerGroup);
-  add_float(app, "--sigma", words.sigma, "Width of gaussian. Default: 1.").option_text("X")->group(kLayerGroup);
+  add_float(app, "--sigma", words.sigma, "Width of gaussian, whose scores are -|q - k|^2 / (2 X^2). Default: 1.")
+      .option_text("X")
+      ->group(kLayerGroup);
   if (!may_invent) return;
   add_whole(app, "--num-hiddens", words.num_hiddens,
             "Hidden units of additive, or of all heads of multi-head, when there is no\n"
@@ -161,33 +170,47 @@ void add_mask_words(CLI::App& app, MaskWords& words) {
       .option_text("C")
       ->group(group);
   app.add_flag("--skip-padded-queries", words.skip_padded_queries,
-               "Queries beyond the valid length of their batch entry (B) are as padded as\n"
-               "the keys: they are not computed, their output and weights are 0.")
+               "For self-attention on padded sequences: leaves out the queries at or beyond the\n"
+               "valid length of their batch entry; their output and weights are 0. The lengths\n"
+               "are one for each batch entry (B). Default: all queries are computed.")
       ->group(group);
+}
+
+const char* output_description(Subcommand subcommand) {
+  if (!writes_outputs(subcommand)) return "Accepted as in run; nothing is written.";
+  if (subcommand == Subcommand::kCheck) return "The best target's output, as .npy. Default: not written.";
+  return "The result, .npy: (B, M, Dv), of multi-head (B, M, output size), of inputs with\nheads (B, H, M, Dv).";
+}
+
+const char* weights_description(Subcommand subcommand) {
+  switch (subcommand) {
+    case Subcommand::kPlan:
+      return "Plans for runs that ask for weights; the file may be left out.";
+    case Subcommand::kTurns:
+      return "Both builds compute weights as well; the file may be left out.";
+    case Subcommand::kCheck:
+      return "The best target's weights, as .npy. Default: not written.";
+    case Subcommand::kRun:
+      break;
+  }
+  return "The softmax weights, .npy: (B, M, N), with heads (B, H, M, N).\nDefault: not written.";
 }
 
 void add_output_words(CLI::App& app, Subcommand subcommand, OutputWords& words) {
   const std::string group = "Outputs";
-  const bool is_check = subcommand == Subcommand::kCheck;
-  CLI::Option* output = app.add_option("--output", words.output,
-                                       is_check ? "The best target's output, as .npy. Default: not written."
-                                       : subcommand == Subcommand::kPlan
-                                           ? "Accepted as in run; nothing is written."
-                                           : "(B, M, Dv), multi-head (B, M, output size), heads (B, H, M, Dv); .npy.");
+  CLI::Option* output = app.add_option("--output", words.output, output_description(subcommand));
   output->option_text("FILE")->group(group);
   if (subcommand == Subcommand::kRun) output->required();
   CLI::Option* weights = app.add_option_function<std::string>(
       "--attention-weights",
       [&words](const std::string& path) {
+        if (words.wants_weights) wrong_usage("--attention-weights is given more than once, expected once");
         words.wants_weights = true;
         words.attention_weights = path;
       },
-      is_check ? "The best target's weights, as .npy. Default: not written."
-      : subcommand == Subcommand::kPlan
-          ? "Plans for runs that ask for weights; the file may be left out."
-          : "The softmax weights: (B, M, N), with heads (B, H, M, N); .npy.\nDefault: not written.");
-  weights->option_text(subcommand == Subcommand::kPlan ? "[FILE]" : "FILE")->group(group);
-  if (subcommand == Subcommand::kPlan) weights->expected(0, 1)->trigger_on_parse();
+      weights_description(subcommand));
+  weights->option_text(writes_outputs(subcommand) ? "FILE" : "[FILE]")->group(group);
+  if (!writes_outputs(subcommand)) weights->expected(0, 1)->trigger_on_parse();
   app.add_flag("--concat-queries", words.concat_queries,
                "Each output row is [context; query] (Luong): Dq more columns.")
       ->group(group);
@@ -197,10 +220,10 @@ void add_output_words(CLI::App& app, Subcommand subcommand, OutputWords& words) 
 template <class Way>
 void add_way_word(CLI::App& app, const std::string& word, Way& way, const std::string& what) {
   add_choice(app, word, way, {{"where-faster", Way::kWhereFaster}, {"never", Way::kNever}, {"always", Way::kAlways}},
-             "Products by " + what +
-                 ": where-faster, as rules of the CPU say, never, or\n"
-                 "always, of scores and pooling in tiles. The last bits of results differ.\n"
-                 "Default: where-faster.")
+             "Whether products go by " + what +
+                 ":\n"
+                 "where-faster, never, or always, which is for tests. About as exact as plain sums,\n"
+                 "but the last bits of results differ. Default: where-faster.")
       .option_text("P")
       ->group("Machine");
 }
@@ -227,14 +250,19 @@ void add_machine_words(CLI::App& app, std::string& target, int& threads, bool ha
 
 void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
   const bool may_invent = subcommand != Subcommand::kRun;
+  const bool takes_profile = subcommand == Subcommand::kRun || subcommand == Subcommand::kPlan;
   add_layer_words(app, may_invent, words.layer);
   add_input_words(app, may_invent, words.inputs);
   add_mask_words(app, words.mask);
   add_output_words(app, subcommand, words.outputs);
-  add_machine_words(app, words.target, words.threads, subcommand != Subcommand::kCheck);
-  add_way_word(app, "--pairs", words.pairs, "pairs of terms");
-  add_way_word(app, "--parts", words.parts, "bfloat16 parts (AMX)");
+  add_machine_words(app, words.target, words.threads, takes_profile);
+  add_way_word(app, "--pairs", words.pairs, "pairs of terms, faster on AMD's CPUs with AVX-512");
+  add_way_word(app, "--parts", words.parts, "bfloat16 parts, faster on Intel's CPUs with AMX");
   app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });
+}
+
+bool writes_outputs(Subcommand subcommand) {
+  return subcommand == Subcommand::kRun || subcommand == Subcommand::kCheck;
 }
 
 Target target_of(const std::string& name) { return name.empty() ? Target::best() : Target::from_name(name); }

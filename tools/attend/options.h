@@ -1,4 +1,4 @@
-// The words that run, plan and check share: how they are called, what they mean, which go together.
+// The words that run, plan, check and turns share: how they are called, what they mean, which go together.
 #ifndef ATTEND_TOOLS_ATTEND_OPTIONS_H_
 #define ATTEND_TOOLS_ATTEND_OPTIONS_H_
 
@@ -63,7 +63,15 @@ struct Words {
   bool quiet = false, explain = false;
 };
 
-enum class Subcommand { kRun, kPlan, kCheck };
+enum class Subcommand { kRun, kPlan, kCheck, kTurns };
+
+// Whether --output and --attention-weights name files that are written; else runs are only spoken of.
+bool writes_outputs(Subcommand subcommand);
+
+// What the letters in shapes mean, for the end of a help.
+inline constexpr const char* kLettersText =
+    "Letters: B batch entries with M queries and N keys each, in H heads, HKV of keys and values; Dq, Dk and Dv\n"
+    "elements in a query, a key and a value, or D where those of queries and keys are the same.\n\n";
 
 // Makes the words known to the parser and has it refuse, as wrong usage, those that do not go together. words must live
 // while the parser does.

@@ -38,9 +38,12 @@ void check_writable(const std::string& path) {
   if (status.type() == fs::file_type::none) fail(path, error.message());  // its name may be too long
   if (fs::is_directory(status)) fail(path, "is a directory, expected a file");
   if (fs::exists(status) && !fs::is_regular_file(status)) fail(path, "is not a regular file");
+  if (fs::exists(status) && ::access(goal.c_str(), W_OK) != 0) fail(path, std::generic_category().message(errno));
   const fs::path directory = goal.has_parent_path() ? goal.parent_path() : fs::path(".");
   if (!fs::is_directory(directory, error)) fail(path, "no such directory");
-  if (::access(directory.c_str(), W_OK | X_OK) != 0) fail(path, std::generic_category().message(errno));
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    fail(path, "no new file in its directory: " + std::generic_category().message(errno));
+  }
 }
 
 OutputFiles::OutputFiles() : earlier_(latest) {

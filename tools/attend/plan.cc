@@ -55,10 +55,10 @@ Command add_plan(CLI::App& app) {
       app.add_subcommand("plan", "Says what a run would do and why: path, tiles, target, workspace, time.");
   add_words(*parser, Subcommand::kPlan, *words);
   add_tune_words(*parser, Subcommand::kPlan, *tune_words);
-  parser->footer(
-      "Takes the words of run. Of the inputs only the sizes are read.\n\n"
-      "Example:\n  attend plan --layer dot --shape 8,128,128,64 --attention-weights --threads 4\n"
-      "  attend plan --layer dot --shape 1,16,1024,64 --num-heads 8 --tune --profile tuned.txt");
+  parser->footer(std::string(kLettersText) +
+                 "Layer, inputs, masks and machine are those of run. Of the inputs only the sizes are read.\n\n"
+                 "Example:\n  attend plan --layer dot --shape 8,128,128,64 --attention-weights --threads 4\n"
+                 "  attend plan --layer dot --shape 1,16,1024,64 --num-heads 8 --tune --profile tuned.txt");
   return {parser, [words, tune_words] { explain_plan(*words, *tune_words); }};
 }
 

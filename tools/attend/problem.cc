@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "tools/attend/argument.h"
 #include "tools/attend/generate.h"
 #include "tools/attend/memory.h"
 
@@ -19,7 +20,14 @@ struct FileSizes {
   Sizes queries, keys, values, valid_lens;
 };
 
-Sizes sizes_of(const std::string& file) { return file.empty() ? Sizes() : io::load_sizes(file); }
+// Of the file behind word; none: no sizes.
+Sizes sizes_of(const std::string& word, const std::string& file) {
+  return file.empty() ? Sizes() : read_argument(word, [&] { return io::load_sizes(file); });
+}
+
+Tensor load_floats(const std::string& word, const std::string& file, io::Notices& notices) {
+  return file.empty() ? Tensor() : read_argument(word, [&] { return io::load_tensor(file, &notices); });
+}
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
@@ -139,7 +147,10 @@ Problem prepare(const Words& words, io::Notices& notices) {
   const bool from_files = in.shape.empty();
   FileSizes files;
   if (from_files) {
-    files = {sizes_of(in.queries), sizes_of(in.keys), sizes_of(in.values), sizes_of(in.valid_lens)};
+    files = {.queries = sizes_of("--queries", in.queries),
+             .keys = sizes_of("--keys", in.keys),
+             .values = sizes_of("--values", in.values),
+             .valid_lens = sizes_of("--valid-lens", in.valid_lens)};
     check_files(in, files, words.layer.kind);
     if (words.mask.skip_padded_queries && files.valid_lens.size() != 1) {
       fail_sizes(in.valid_lens, "valid lens", files.valid_lens,
@@ -169,10 +180,12 @@ Inputs Data::inputs() const {
 
 Data load_data(const InputWords& words, io::Notices& notices) {
   Data data;
-  data.queries = io::load_tensor(words.queries, &notices);
-  if (!words.keys.empty()) data.keys = io::load_tensor(words.keys, &notices);
-  if (!words.values.empty()) data.values = io::load_tensor(words.values, &notices);
-  if (!words.valid_lens.empty()) data.valid_lens = io::load_lengths(words.valid_lens, &notices);
+  data.queries = load_floats("--queries", words.queries, notices);
+  data.keys = load_floats("--keys", words.keys, notices);
+  data.values = load_floats("--values", words.values, notices);
+  if (!words.valid_lens.empty()) {
+    data.valid_lens = read_argument("--valid-lens", [&] { return io::load_lengths(words.valid_lens, &notices); });
+  }
   return data;
 }
 

@@ -92,8 +92,11 @@ Command add_run(CLI::App& app) {
   add_words(*parser, Subcommand::kRun, *words);
   add_tune_words(*parser, Subcommand::kRun, *tune_words);
   parser->add_flag("--quiet", words->quiet, "No summary on stdout.");
-  parser->add_flag("--explain", words->explain, "Print the plan, its reasons, and an additive score's tiles per tier.");
+  parser->add_flag(
+      "--explain", words->explain,
+      "Also prints the plan, its reasons, and how many tiles of an additive score were\ncomputed in which way.");
   parser->footer(
+      std::string(kLettersText) +
       "Nothing is written unless everything succeeds; files are replaced at once. No output may be an input.\n\n"
       "Example:\n"
       "  attend run --layer multi-head --num-heads 4 --weights model.safetensors \\\n"

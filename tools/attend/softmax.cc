@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "attend/masked_softmax.h"
+#include "tools/attend/argument.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/options.h"
@@ -25,13 +26,13 @@ void run_softmax(const SoftmaxWords& words) {
   const Target target = target_of(words.target);
   check_writable(words.output);
   io::Notices notices;
-  Tensor scores = io::load_tensor(words.input, &notices);
+  Tensor scores = read_argument("--input", [&] { return io::load_tensor(words.input, &notices); });
   if (scores.sizes.size() != 3 && scores.sizes.size() != 4) {
     fail_sizes(words.input, "scores", scores.sizes, "(B, M, N) or (B, H, M, N)");
   }
   LengthsTensor lens;
   if (!words.valid_lens.empty()) {
-    lens = io::load_lengths(words.valid_lens, &notices);
+    lens = read_argument("--valid-lens", [&] { return io::load_lengths(words.valid_lens, &notices); });
     check_lens(words.valid_lens, lens.sizes, scores.sizes);
   }
   print_notes(notices);
@@ -53,7 +54,8 @@ Command add_softmax(CLI::App& app) {
       app.add_subcommand("softmax", "Softmax of the valid part of each row of scores; the rest becomes 0.");
   parser
       ->add_option("--input", words->input,
-                   "Scores (B, M, N) or (B, H, M, N): file.npy, file.npz:name or\nfile.safetensors:name.")
+                   "Scores of M queries to N keys, (B, M, N) or (B, H, M, N), B batch entries, H heads;\nfile.npy, "
+                   "file.npz:name or file.safetensors:name.")
       ->option_text("FILE")
       ->required();
   parser

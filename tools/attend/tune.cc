@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "attend/error.h"
+#include "tools/attend/argument.h"
 #include "tools/attend/choice.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
@@ -25,14 +26,20 @@ namespace {
 // A profile of a thousand problems has some 200 KB.
 constexpr std::uint64_t kMaxBytes = 16 << 20;
 
-Profile read_profile(const std::string& path) {
-  const io::File file(path);
-  if (file.size() > kMaxBytes) throw Error(file.label() + ": too large for a profile");
+Profile parse_profile(const io::File& file) {
+  if (file.size() > kMaxBytes) {
+    throw Error(file.label() + ": " + std::to_string(file.size()) + " bytes, expected a profile of at most " +
+                std::to_string(kMaxBytes));
+  }
   try {
     return Profile::parse(io::read_whole(file));
   } catch (const Error& e) {
-    throw Error(file.label() + ": " + e.what());
+    throw Error(file.label() + ": " + io::printable_path(e.what()));  // it may show bytes that are no text
   }
+}
+
+Profile read_profile(const std::string& path) {
+  return read_argument("--profile", [&] { return parse_profile(io::File(path)); });
 }
 
 Profile profile_so_far(const std::string& path) {
@@ -121,27 +128,27 @@ void add_tune_words(CLI::App& app, Subcommand subcommand, TuneWords& words) {
          "--profile",
          [&words](const std::string& path) {
            if (path.empty()) wrong_usage("--profile is empty");
-           check_is_no_option("--profile", path);
            words.profile = path;
          },
-         std::string("Choices that were measured: an entry for exactly this problem and number of\nthreads overrides "
-                     "the rules.") +
-             (is_plan ? " With --tune the file is made, or the choice added to it;\ncomments are not kept." : ""))
+         std::string("Choices that attend plan --tune has measured: an entry for exactly this problem and\n"
+                     "number of threads overrides the rules. Default: the rules choose.") +
+             (is_plan ? "\nWith --tune the file is made, or the choice added to it; comments are not kept." : ""))
       ->option_text("FILE")
       ->group(group);
   if (!is_plan) return;
   app.add_flag("--measure", words.measure,
                "Also runs the plan, on made-up data, and prints the time beside the estimate.")
       ->group(group);
-  app.add_flag(
-         "--tune", words.tune,
-         "Measures the paths that fit, a few tiles of each, and plain sums beside pairs of\nterms, on made-up data, "
-         "and plans with the fastest.")
+  app.add_flag("--tune", words.tune,
+               "Runs the problem in the ways that fit it (paths, tiles, pairs), on made-up data,\n"
+               "prints their times and plans with the fastest, which --profile keeps. Default: the\n"
+               "rules choose.")
       ->group(group);
   add_choice(app, "--head-layout", words.head_layout,
              {{"side-by-side", HeadLayout::kSideBySide}, {"apart", HeadLayout::kApart}},
-             "Made-up data of dot and gaussian: side-by-side, (B, N, H * D), or each head's\n"
-             "rows together, apart, (B, H, N, D). Default: side-by-side; apart for files.")
+             "How the made-up data of --measure and --tune lies in memory, where dot or gaussian\n"
+             "has heads: side-by-side, (B, N, H * D), or apart, (B, H, N, D). Changes times\n"
+             "only. Default: side-by-side with --shape, apart with files.")
       .option_text("L")
       ->group(group);
 }

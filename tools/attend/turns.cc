@@ -14,6 +14,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tools/attend/argument.h"
 #include "tools/attend/command.h"
 #include "tools/attend/console.h"
 #include "tools/attend/library_build.h"
@@ -103,7 +104,8 @@ std::string table_of(const std::vector<Turn>& turns) {
 void compare_builds(const TurnsWords& words) {
   io::Notices notices;
   const Problem problem = prepare(words.problem, notices);
-  LibraryBuild a(words.a, problem), b(words.b, problem);
+  LibraryBuild a = read_argument("LIBRARY_A", [&] { return LibraryBuild(words.a, problem); }),
+               b = read_argument("LIBRARY_B", [&] { return LibraryBuild(words.b, problem); });
   const Plan plan = problem.layer.attention.plan(problem.shape, problem.options);
   const Data data = invent_data(problem, plan.shape());
   Inputs inputs = data.inputs();
@@ -145,7 +147,7 @@ Command add_turns(CLI::App& app) {
   };
   add_library("LIBRARY_A", words->a, "The build before, A: libattend.so as the preset shared makes it.");
   add_library("LIBRARY_B", words->b, "The build after, B.");
-  add_words(*parser, Subcommand::kPlan, words->problem);
+  add_words(*parser, Subcommand::kTurns, words->problem);
   parser
       ->add_option_function<std::string>(
           "--seconds",
@@ -155,11 +157,12 @@ Command add_turns(CLI::App& app) {
           "How long to take turns, of which there are 20 at least. Default: 3.")
       ->option_text("S");
   parser->footer(
-      "Takes the words of plan. Inputs are seeded random numbers, and so are valid lengths, one for each batch entry,\n"
-      "where --valid-lens or --skip-padded-queries is given. In each turn both builds run on the same memory, one\n"
-      "right after the other, A first and B first by turns, so that neighbours on the machine slow both alike: ratios\n"
-      "hold to 1 % where times of two processes differ by 10. Where the libraries and their packed parameters lie\n"
-      "remains; a copy of A as B shows how much that is.\n"
+      std::string(kLettersText) +
+      "Of input files only the sizes are read. Inputs are seeded random numbers, and so are valid lengths, one for\n"
+      "each batch entry, where --valid-lens or --skip-padded-queries is given. In each turn both builds run on the\n"
+      "same memory, one right after the other, A first and B first by turns, so that neighbours on the machine slow\n"
+      "both alike: ratios hold to 1 % where times of two processes differ by 10. Where the libraries and their packed\n"
+      "parameters lie remains; a copy of A as B shows how much that is.\n"
       "\n"
       "Columns\n"
       "  A, B      medians of a run's time\n"

@@ -145,14 +145,7 @@ void check_not_empty(const CLI::App& app, const std::vector<std::string>& words)
   }
 }
 
-void check_is_no_option(const std::string& word, const std::string& path) {
-  if (!path.starts_with("--")) return;
-  wrong_usage(word + ": '" + path + "', expected a file name and not an option; a file of that name is './" + path +
-              "'");
-}
-
 void check_ending(const std::string& word, const std::string& path, const std::vector<std::string>& endings) {
-  check_is_no_option(word, path);
   std::string expected;
   for (const std::string& ending : endings) {
     if (path.ends_with(ending) && path.size() > ending.size()) return check_is_file(word, path, ending);
@@ -170,10 +163,10 @@ void check_apart(const std::vector<FileWord>& outputs, const std::vector<FileWor
 
 void check_words(const CLI::App& app, Subcommand subcommand, const Words& words) {
   check_not_empty(app, {"--weights", "--queries", "--keys", "--values", "--valid-lens", "--output", "--target"});
-  if (subcommand != Subcommand::kPlan) check_not_empty(app, {"--attention-weights"});
+  if (writes_outputs(subcommand)) check_not_empty(app, {"--attention-weights"});
   check_layer_words(app, words);
   check_input_words(app, subcommand, words);
-  if (subcommand != Subcommand::kPlan) check_output_words(app, words.outputs);
+  if (writes_outputs(subcommand)) check_output_words(app, words.outputs);
 }
 
 }  // namespace attend::tools

@@ -18,10 +18,7 @@ void check_words(const CLI::App& app, Subcommand subcommand, const Words& words)
 // Throws wrong usage if one of these words was given as "", which is what a script passes whose variable is not set.
 void check_not_empty(const CLI::App& app, const std::vector<std::string>& words);
 
-// Throws wrong usage if a word's file is "--" and more, the next option.
-void check_is_no_option(const std::string& word, const std::string& path);
-
-// The same, and unless path ends with one of the endings.
+// Throws wrong usage unless path ends with one of the endings.
 void check_ending(const std::string& word, const std::string& path, const std::vector<std::string>& endings);
 
 // A word and the file behind it, of an input also file.npz:name; "": none.

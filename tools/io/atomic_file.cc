@@ -65,6 +65,8 @@ AtomicFile::AtomicFile(std::string label, std::string goal) : label_(std::move(l
   const bool exists = ::stat(goal_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) fail(label_, "cannot write: is a directory, expected a file");
   if (exists && !S_ISREG(status.st_mode)) fail(label_, "cannot write: is not a regular file");
+  // Renaming would replace what its owner has protected.
+  if (exists && ::access(goal_.c_str(), W_OK) != 0) fail_to("write", errno);
   // What was private stays private, from the first moment on. Where modes cannot be set, the umask's will do.
   const ::mode_t mode = exists ? status.st_mode & 0777U : 0666U;
   descriptor_ = make_beside(goal_, temporary_, [mode](const char* name) {

@@ -26,7 +26,7 @@ StoredTensor open_spec(const std::string& text) {
   if (text.ends_with(".npy")) return open_npy(text);
   if (text.ends_with(".npz") || text.ends_with(".safetensors")) {
     const std::unique_ptr<TensorFile> file = open_tensor_file(text);
-    fail(printable_path(text), "holds several tensors, expected 'file:name' with one of: " + list_of(file->names()));
+    fail(printable_path(text), "holds tensors by name, expected 'file:name' with one of: " + list_of(file->names()));
   }
   fail(printable_path(text), "unknown file type, expected file.npy, file.npz:name or file.safetensors:name");
 }

@@ -236,7 +236,7 @@ TEST_CASE("attend bench-compare: errors are one line, wrong usage is told, no fi
   CHECK(is_wrong_usage(compare({a, a, "--time", "cpu", "--across-machines"}), "--across-machines"));
   for (const char* alpha : {"0", "1", "nan", "many", "", "0.05x"}) {
     CHECK(is_wrong_usage(compare({a, a, "--alpha", alpha}),
-                         std::string("--alpha: '") + alpha + "', expected 1e-6 to below 0.5"));
+                         std::string("--alpha: '") + alpha + "', expected a number from 1e-6 to below 0.5"));
   }
   for (const char* percent : {"-1", "100", "nan"}) {
     CHECK(is_wrong_usage(compare({a, a, std::string("--min-effect=") + percent}), "--min-effect"));

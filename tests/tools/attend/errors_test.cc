@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -30,7 +31,7 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   const std::string bad = dir.write("bad.npy", "\x93NUMPY nonsense");
   const auto run = [&](const std::vector<std::string>& more) { return run_attend(run_words(dir, more)); };
   CHECK(is_error(run({"--keys", dir.path("none.npy")}), "none.npy"));
-  CHECK(is_error(run({"--keys", bad}), "bad.npy"));
+  CHECK(is_error(run({"--keys", bad}), "--keys: " + bad + ": "));
   CHECK(is_error(run({"--layer", "dot", "--keys", k}), "queries have size 4, keys have 6"));
   CHECK(is_error(run({"--keys", k}), "queries have size 4, keys have 6"));
   CHECK(is_error(run({"--valid-lens", lens}), "valid_lens"));
@@ -90,6 +91,62 @@ TEST_CASE("attend: errors are one line, exit code 1, and leave all files as they
   CHECK(dir.read("o.npy") == "old");
   CHECK(dir.names() == std::vector<std::string>{"bad.npy", "d.npy", "h.npy", "h2.npy", "h4.npy", "k.npy", "l.npy",
                                                 "m.npy", "n.npy", "o.npy", "q.npy", "r.npy"});
+}
+
+TEST_CASE("attend: a file that cannot be read is named with the argument it was given to") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4})), none = dir.path("none.npy"), out = dir.path("o.npy");
+  const auto refused = [&](const std::string& word, std::vector<std::string> words) {
+    const Finished finished = run_attend(std::move(words));
+    INFO(finished.err);
+    CHECK(is_error(finished, "attend: error: " + word + ": " + none + ": cannot open: "));
+  };
+  refused("--queries", {"run", "--queries", none, "--keys", q, "--output", out});
+  for (const char* word : {"--keys", "--values", "--valid-lens"}) {
+    refused(word, {"run", "--layer", "dot", "--queries", q, word, none, "--output", out});
+    refused(word, {"plan", "--layer", "dot", "--queries", q, word, none});
+    refused(word, {"check", "--layer", "dot", "--queries", q, word, none});
+  }
+  refused("--profile", {"run", "--queries", q, "--profile", none, "--output", out});
+  refused("--input", {"softmax", "--input", none, "--output", out});
+  refused("--valid-lens", {"softmax", "--input", q, "--valid-lens", none, "--output", out});
+  refused("--attention-weights", {"heatmap", "--attention-weights", none, "--output", dir.path("o.png")});
+  for (const char* word : {"--row-labels", "--column-labels"}) {
+    refused(word, {"heatmap", "--attention-weights", q, word, none, "--output", dir.path("o.png")});
+  }
+  refused("ACTUAL", {"compare", none, q});
+  refused("EXPECTED", {"compare", q, none});
+  refused("FILE_A", {"bench-compare", none, none});
+  refused("FILE_B", {"bench-compare", data_path("bench_compare/before.json"), none});
+  const std::string weights = dir.path("none.npz");
+  CHECK(is_error(run_attend({"run", "--layer", "additive", "--weights", weights, "--queries", q, "--output", out}),
+                 "attend: error: --weights: " + weights + ": cannot open: "));
+  // What is read only once all sizes are known to fit.
+  const std::string damaged = dir.write("d.npz", zip_file({stored_part("x.npy", "\x93NUMPY nonsense")}));
+  CHECK(is_error(run_attend({"run", "--layer", "dot", "--queries", q, "--keys", damaged + ":x", "--output", out}),
+                 "attend: error: --keys: " + damaged + ": tensor 'x': "));
+  CHECK(dir.names() == std::vector<std::string>{"d.npz", "q.npy"});
+}
+
+TEST_CASE("attend: an output that cannot be written is refused before any input is read") {
+  const TempDir dir;
+  const std::string none = dir.path("none.npy");
+  std::filesystem::create_directory(dir.path("d.npy"));
+  const auto refused = [&](const std::string& out, const std::string& reason) {
+    const std::string expected = "attend: error: " + out + ": cannot write: " + reason;
+    CHECK(is_error(run_attend({"run", "--queries", none, "--output", out}), expected));
+    CHECK(is_error(run_attend({"run", "--queries", none, "--output", dir.path("o.npy"), "--attention-weights", out}),
+                   expected));
+    CHECK(is_error(run_attend({"check", "--queries", none, "--output", out}), expected));
+    CHECK(is_error(run_attend({"softmax", "--input", none, "--output", out}), expected));
+  };
+  refused(dir.path("d.npy"), "is a directory, expected a file");
+  if (::geteuid() != 0) {  // root may write all
+    std::filesystem::permissions(dir.write("kept.npy", "old"), std::filesystem::perms::owner_read);
+    refused(dir.path("kept.npy"), "Permission denied");
+    CHECK(dir.read("kept.npy") == "old");
+  }
+  CHECK_FALSE(std::filesystem::exists(dir.path("o.npy")));
 }
 
 // Sanitizers and emulators want more than the limit for themselves.

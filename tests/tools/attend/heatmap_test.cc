@@ -85,8 +85,18 @@ TEST_CASE("attend heatmap: labels are not drawn over") {
 TEST_CASE("attend heatmap: what does not fit is an error") {
   const TempDir dir;
   const std::string out = dir.path("a.png");
-  CHECK(is_error(draw({"--batch", "12", "--output", out}), "12 batch entries"));
-  CHECK(is_error(draw({"--head", "4", "--output", out}), "4 heads"));
+  CHECK(is_error(draw({"--batch", "12", "--output", out}),
+                 "--batch is 12, expected 0 to 11: the attention weights have 12 batch entries"));
+  CHECK(is_error(draw({"--head", "4", "--output", out}),
+                 "--head is 4, expected 0 to 3: the attention weights have 4 heads"));
+  const std::string one = save(dir, "matrix.npy", counting({2, 2})), row = save(dir, "row.npy", counting({2}));
+  CHECK(is_error(run_attend({"heatmap", "--attention-weights", one, "--head", "1", "--output", out}),
+                 "--head is 1, expected 0: the attention weights have 1 head"));
+  CHECK(is_error(run_attend({"heatmap", "--attention-weights", row, "--output", out}),
+                 "row.npy: attention weights have sizes (2), expected (M, N), (B, M, N) or (B, H, M, N)"));
+  io::save_npy(dir.path("no_entries.npy"), TensorView<const float>(nullptr, {0, 2, 2}));
+  CHECK(is_error(run_attend({"heatmap", "--attention-weights", dir.path("no_entries.npy"), "--output", out}),
+                 "no_entries.npy: attention weights have sizes (0, 2, 2): nothing to draw"));
   io::save_npy(dir.path("none.npy"), TensorView<const float>(nullptr, {1, 0, 2, 2}));
   CHECK(is_error(run_attend({"heatmap", "--attention-weights", dir.path("none.npy"), "--output", out}),
                  "none.npy: attention weights have sizes (1, 0, 2, 2): nothing to draw"));
@@ -107,7 +117,8 @@ TEST_CASE("attend heatmap: what does not fit is an error") {
   CHECK(is_wrong_usage(draw({"--head", "first", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--head", "-1", "--output", out}), "--head"));
   CHECK(is_wrong_usage(draw({"--batch", "-1", "--output", out}), "--batch"));
-  CHECK(dir.names() == std::vector<std::string>{"many.npy", "none.npy", "none.txt", "one.svg", "two.txt"});
+  CHECK(dir.names() == std::vector<std::string>{"many.npy", "matrix.npy", "no_entries.npy", "none.npy", "none.txt",
+                                                "one.svg", "row.npy", "two.txt"});
 }
 
 }  // namespace attend::tests

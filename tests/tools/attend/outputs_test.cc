@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -24,6 +25,7 @@
 
 #include "tests/tools/attend/process.h"
 #include "tests/tools/io/build_files.h"
+#include "tests/tools/io/ordinary_user.h"
 
 namespace attend::tests {
 namespace {
@@ -140,6 +142,36 @@ TEST_CASE("outputs: files that a process left behind give no output their mode o
     CHECK(mode_of(dir.path(name)) == fs::perms::owner_all);
   }
   CHECK(dir.names().size() == left.size() + 2);
+}
+
+TEST_CASE("outputs: a file that may not be written is refused before the work, and stays; so is a closed directory") {
+  const TempDir dir;
+  fs::permissions(dir.write("kept", "old"), fs::perms::owner_read | fs::perms::others_read);
+  fs::create_symlink("kept", dir.path("link"));
+  fs::create_directory(dir.path("closed"));
+  fs::permissions(dir.write("closed/open", "old"), fs::perms::all);
+  fs::permissions(dir.path("closed"), fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_exec);
+  fs::permissions(dir.path(), fs::perms::all);
+  const auto is_refused = [&](const std::string& name, const std::string& reason) {
+    return error_in(dir, [&] { tools::check_writable(dir.path(name)); }) == name + ": cannot write: " + reason;
+  };
+  const std::optional<bool> as_it_should = as_ordinary_user([&] {
+    OutputFiles files;
+    return is_refused("kept", "Permission denied") && is_refused("link", "Permission denied") &&
+           error_in(dir, [&] { files.add(dir.path("kept"), "new"); }) == "kept: cannot write: Permission denied" &&
+           is_refused("closed/open", "no new file in its directory: Permission denied") &&
+           is_refused("closed/new", "no new file in its directory: Permission denied") &&
+           error_in(dir, [&] { tools::check_writable(dir.path("new")); }) == "no error";
+  });
+  if (as_it_should) {
+    CHECK(*as_it_should);
+  } else {
+    MESSAGE("not tried: root, and no other user to be had");
+  }
+  fs::permissions(dir.path("closed"), fs::perms::owner_all);
+  CHECK(dir.read("kept") == "old");
+  CHECK(mode_of(dir.path("kept")) == (fs::perms::owner_read | fs::perms::others_read));
+  CHECK(dir.names() == Names{"closed", "kept", "link"});
 }
 
 TEST_CASE("outputs: where one cannot be put in place, those before it are what they were") {

@@ -121,7 +121,8 @@ TEST_CASE("attend run --profile: runs the path of the profile") {
 
 TEST_CASE("attend --profile: errors name the file, and its line; notes say where else it was measured") {
   const TempDir dir;
-  CHECK(is_error(plan({"--profile", dir.path("none.txt")}), "none.txt"));
+  CHECK(is_error(plan({"--profile", dir.path("none.txt")}), "--profile: " + dir.path("none.txt") + ": cannot open: "));
+  CHECK(is_error(plan({"--profile", dir.write("raw.txt", "\x93NUMPY\x01")}), "found \"\\x93NUMPY"));
   const std::string broken = dir.write("broken.txt", "attend profile 3, library 0.1.0, cpu X\nlayer=dot\n");
   CHECK(is_error(plan({"--profile", broken}), "broken.txt: profile, line 2: "));
   CHECK(is_error(plan({"--tune", "--profile", broken}), "broken.txt: profile, line 2: "));
@@ -129,7 +130,8 @@ TEST_CASE("attend --profile: errors name the file, and its line; notes say where
   CHECK(is_error(plan({"--tune", "--profile", dir.path()}), "directory"));
   CHECK(is_error(plan({"--tune", "--profile", dir.path("none/tuned.txt")}), "none/tuned.txt: cannot write: "));
   CHECK(is_wrong_usage(plan({"--profile", ""}), "--profile is empty"));
-  CHECK(is_wrong_usage(plan({"--tune", "--profile", "--measure"}), "--profile: '--measure', expected a file name"));
+  CHECK(is_wrong_usage(plan({"--tune", "--profile", "--measure"}),
+                       "--profile is without its value, expected --profile FILE, found '--measure'"));
   CHECK(is_wrong_usage(run_attend({"check", "--layer", "dot", "--shape", "1,2,3", "--tune"}), "--tune"));
   REQUIRE(plan({"--tune", "--profile", dir.path("here.txt")}).exit_code == 0);
   std::string text = dir.read("here.txt");

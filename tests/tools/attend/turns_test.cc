@@ -109,7 +109,7 @@ TEST_CASE("attend turns: wrong usage and files that are no builds are told, and 
   const Finished missing = with({none, none});
   CHECK(missing.exit_code == 1);
   CHECK(missing.out.empty());
-  CHECK(missing.err == "attend: error: " + none + ": no such file\n");
+  CHECK(missing.err == "attend: error: LIBRARY_A: " + none + ": no such file\n");
 }
 
 #ifdef ATTEND_SHARED_LIBRARY
@@ -157,12 +157,13 @@ TEST_CASE("attend turns: other libraries, other files and what a build refuses a
     return finished.err;
   };
   const std::vector<std::string> layer = {"--layer", "dot", "--shape", "1,2,3,4"};
-  CHECK(error_of(text, layer).starts_with("attend: error: " + text + ": not a shared library that can be loaded: "));
+  CHECK(error_of(text, layer)
+            .starts_with("attend: error: LIBRARY_A: " + text + ": not a shared library that can be loaded: "));
   Dl_info libc{};
   REQUIRE(::dladdr(reinterpret_cast<const void*>(&::posix_spawn), &libc) != 0);
   const std::string other = libc.dli_fname;
-  CHECK(error_of(other, layer) ==
-        "attend: error: " + other + ": no build of attend: it has no function attend_layer_create_additive\n");
+  CHECK(error_of(other, layer) == "attend: error: LIBRARY_A: " + other +
+                                      ": no build of attend: it has no function attend_layer_create_additive\n");
 }
 
 #endif

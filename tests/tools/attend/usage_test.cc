@@ -3,12 +3,14 @@
 
 #ifdef ATTEND_CLI_PATH
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "attend/version.h"
 #include "tests/support/npz_data.h"
 #include "tests/tools/io/build_files.h"
 
@@ -23,7 +25,9 @@ TEST_CASE("attend: help and version are no errors") {
                                                                                      {"targets", "--help"},
                                                                                      {"check", "--help"},
                                                                                      {"heatmap", "--help"},
-                                                                                     {"bench-compare", "--help"}}) {
+                                                                                     {"compare", "--help"},
+                                                                                     {"bench-compare", "--help"},
+                                                                                     {"turns", "--help"}}) {
     const Finished help = run_attend(words);
     CHECK(help.exit_code == 0);
     CHECK(help.err == "");
@@ -34,7 +38,39 @@ TEST_CASE("attend: help and version are no errors") {
   }
   const Finished version = run_attend({"--version"});
   CHECK(version.exit_code == 0);
-  CHECK(version.out.starts_with("attend "));
+  CHECK(version.out == std::string("attend ") + attend::version() + "\n");
+}
+
+TEST_CASE("attend: help speaks of no option that the subcommand does not have") {
+  for (const char* subcommand :
+       {"run", "softmax", "plan", "targets", "check", "heatmap", "compare", "bench-compare", "turns"}) {
+    const std::string help = run_attend({subcommand, "--help"}).out;
+    REQUIRE(contains(help, "Options:"));
+    for (std::size_t at = help.find("--"); at != std::string::npos; at = help.find("--", at)) {
+      const std::size_t end = help.find_first_not_of("abcdefghijklmnopqrstuvwxyz_-", at);
+      const std::string word = help.substr(at, end - at);
+      const bool is_of_another =  // command: attend plan, and programs of Google Benchmark
+          help.substr(0, at).ends_with("attend plan ") || word.starts_with("--benchmark_");
+      INFO(subcommand, " --help: ", word);
+      CHECK((is_of_another || word == "--help" || contains(help, "\n  " + word + " ")));
+      at = end;
+    }
+  }
+}
+
+TEST_CASE("attend: help says which words must be given, and what pairs, parts and layouts are by default") {
+  const std::string run = run_attend({"run", "--help"}).out, plan = run_attend({"plan", "--help"}).out;
+  CHECK(contains(run, "\n  --queries FILE REQUIRED "));
+  CHECK(contains(run, "\n  --output FILE REQUIRED "));
+  CHECK(contains(run, "\n  --keys FILE  "));
+  CHECK(contains(plan, "\n  --queries FILE  "));
+  CHECK(contains(run_attend({"heatmap", "--help"}).out, "\n  --output FILE REQUIRED "));
+  for (const char* word : {"--pairs", "--parts", "--head-layout", "--tune", "--skip-padded-queries", "--profile"}) {
+    INFO(word);
+    const std::size_t at = plan.find(std::string("\n  ") + word + " ");
+    REQUIRE(at != std::string::npos);
+    CHECK(contains(plan.substr(at, plan.find("\n  --", at + 1) - at), "Default: "));
+  }
 }
 
 TEST_CASE("attend: help has the same words and lines whatever CLI11 makes of them") {
@@ -43,12 +79,12 @@ TEST_CASE("attend: help has the same words and lines whatever CLI11 makes of the
 Usage: attend compare [OPTIONS] ACTUAL EXPECTED
 
 Positionals:
-  ACTUAL TEXT REQUIRED       A tensor: file.npy, file.npz:name or file.safetensors:name.
-  EXPECTED TEXT REQUIRED     The tensor it should equal.
+  ACTUAL REQUIRED            A tensor: file.npy, file.npz:name or file.safetensors:name.
+  EXPECTED REQUIRED          The tensor it should equal.
 
 Options:
   -h,--help                  Prints this help.
-  --tolerance X              Exit 1 when the largest difference is beyond this.
+  --tolerance X              Exit 1 when the largest difference is beyond this. Default: it is only printed.
 
 Example:
   attend compare out.npy pytorch.npz:output --tolerance 1e-5
@@ -89,9 +125,10 @@ TEST_CASE("attend: wrong usage is told in the command's own words") {
     std::string message;
   } kFaults[] = {
       {{}, "a subcommand is required, expected one of run, softmax, plan, "},
-      {{"dance"}, "unknown word 'dance'"},
-      {{"targets", "all", "more"}, "unknown word 'all'"},
-      {{"targets", "--all"}, "unknown word '--all'"},
+      {{"dance"}, "unknown word 'dance', expected one of run, softmax, plan, "},
+      {{"--queries", q, "run"}, "unknown word '--queries', expected one of run, softmax, plan, "},
+      {{"targets", "all", "more"}, "unknown word 'all', which attend targets does not take"},
+      {{"targets", "--all"}, "unknown word '--all', which attend targets does not take"},
       {{"run", "--queries", q}, "--output is required"},
       {{"compare", q}, "EXPECTED is required"},
       {{"compare", q, q, q}, "unknown word '" + q + "'"},
@@ -102,17 +139,69 @@ TEST_CASE("attend: wrong usage is told in the command's own words") {
       {{"run", "--queries", q, "--output", out, "--output", out, "--output", out},
        "--output is given 3 times, expected once"},
       {{"run", "--queries", q, "--output", out, "--quiet=perhaps"}, "--quiet takes no value"},
+      {{"plan", "--shape", "1,2,3", "--attention-weights", "a.npy", "--attention-weights", "b.npy"},
+       "--attention-weights is given more than once, expected once"},
       {{"bench-compare", q, q, "--time", "cpu", "--across-machines"},
        "--time and --across-machines exclude each other: across machines no times are compared"}};
   for (const auto& fault : kFaults) {
     INFO(fault.message);
     const Finished finished = run_attend(fault.words);
     INFO(finished.err);
-    CHECK(is_wrong_usage(finished, ""));
+    REQUIRE(is_wrong_usage(finished, ""));
     CHECK(lines_of(finished.err).back().starts_with("attend: error: " + fault.message));
     CHECK(lines_of(finished.err).back().size() < fault.message.size() + 100);
   }
   CHECK(dir.names() == std::vector<std::string>{"q.npy"});
+}
+
+TEST_CASE("attend: an option whose value is missing does not take the next option for it") {
+  const TempDir dir;
+  const std::string q = save(dir, "q.npy", counting({2, 3, 4})), out = dir.path("o.npy");
+  const auto refused = [](std::vector<std::string> words, const std::string& word, const std::string& value,
+                          const std::vector<std::string>& rest) {
+    words.push_back(word);
+    words.insert(words.end(), rest.begin(), rest.end());
+    const Finished finished = run_attend(words);
+    INFO(word, ": ", finished.err);
+    const std::string found = rest.empty() ? "" : ", found '" + rest.front() + "'";
+    CHECK(is_wrong_usage(finished, ""));
+    CHECK(finished.err.ends_with("\nattend: error: " + word + " is without its value, expected " + word + " " + value +
+                                 found + "\n"));
+  };
+  refused({"run"}, "--queries", "FILE", {"--keys", "k.npy"});
+  for (const char* word : {"--keys", "--values", "--valid-lens", "--weights", "--attention-weights", "--profile"}) {
+    for (const std::vector<std::string>& rest : {std::vector<std::string>{"--output", out},
+                                                 {"--output=" + out},
+                                                 {"--causal"},
+                                                 {"--typo"},
+                                                 {"--help"},
+                                                 {"--"}}) {
+      refused({"run", "--queries", q}, word, "FILE", rest);
+    }
+    refused({"run", "--queries", q, "--output", out}, word, "FILE", {});
+  }
+  refused({"run", "--queries", q}, "--output", "FILE", {"--quiet"});
+  refused({"run", "--queries", q}, "--threads", "N", {"--output", out});
+  refused({"run", "--queries", q}, "--prefix", "P", {"--output", out});
+  refused({"plan", "--layer", "dot"}, "--shape", "SIZES", {"--threads", "2"});
+  refused({"plan", "--layer", "dot", "--shape", "1,2,3", "--tune"}, "--profile", "FILE", {"--measure"});
+  refused({"softmax"}, "--input", "FILE", {"--output", out});
+  refused({"softmax", "--input", q}, "--valid-lens", "FILE", {"--output", out});
+  refused({"check", "--layer", "dot"}, "--queries", "FILE", {"--output", out});
+  refused({"heatmap"}, "--attention-weights", "FILE", {"--output", dir.path("o.png")});
+  refused({"heatmap", "--attention-weights", q}, "--row-labels", "FILE", {"--output", dir.path("o.png")});
+  refused({"heatmap", "--attention-weights", q}, "--title", "TEXT", {"--output", dir.path("o.png")});
+  refused({"compare", q, q}, "--tolerance", "X", {"--help"});
+  refused({"bench-compare", q, q}, "--filter", "REGEX", {"--output", dir.path("o.csv")});
+  refused({"turns", q, q, "--layer", "dot"}, "--queries", "FILE", {"--seconds", "1"});
+  // Values that look like options, written so that they are none; and one that may be left out.
+  CHECK(
+      run_attend({"heatmap", "--attention-weights", q, "--title=--output", "--output", dir.path("o.svg")}).exit_code ==
+      0);
+  CHECK(is_error(run_attend({"run", "--queries=--keys", "--output", out}), "--queries: --keys: unknown file type"));
+  CHECK(run_attend({"plan", "--layer", "dot", "--attention-weights", "--shape", "1,2,3"}).exit_code == 0);
+  CHECK(run_attend({"run", "--layer", "dot", "--queries", q, "--scale", "-1", "--output", out}).exit_code == 0);
+  CHECK(dir.names() == std::vector<std::string>{"o.npy", "o.svg", "q.npy"});
 }
 
 TEST_CASE("attend: a number that is none, out of range or too large is wrong usage, never another number") {
@@ -293,11 +382,31 @@ TEST_CASE("attend: a word that is empty is wrong usage, not a word that was not 
   CHECK(is_wrong_usage(run_attend({"softmax", "--input=" + q, "--output=", lens}), "--output"));
   CHECK(is_wrong_usage(run_attend({"run", "--layer", "dot", "--queries", q, "--output=", lens}), "--output"));
   CHECK(is_wrong_usage(run_attend({"run", "--layer", "dot", "--queries", q, "--output", lens}),
-                       "--output: '" + lens + "', expected a file name and not an option"));
+                       "--output is without its value, expected --output FILE, found '" + lens + "'"));
   CHECK(is_wrong_usage(run_attend({"plan", "--layer", "dot", "--shape", "1,2,3", "--profile=", "--tune"}),
                        "--profile is empty"));
   CHECK(is_wrong_usage(run_attend({"compare", q, ""}), "EXPECTED is empty"));
   CHECK(dir.names() == std::vector<std::string>{"q.npy"});
+}
+
+TEST_CASE("attend: a shape that is none is told as it was given, with what is wrong in it") {
+  const auto refused = [](const std::string& shape, const std::string& message) {
+    const Finished finished = run_attend({"plan", "--layer", "dot", "--shape", shape});
+    INFO(finished.err);
+    CHECK(is_wrong_usage(finished, "attend: error: --shape" + message));
+  };
+  refused("", " is empty");
+  for (const char* shape : {"1", "1,2", "1,2,3,4,5,6,7"}) {
+    refused(shape, std::string(": '") + shape + "', expected 3 to 6 sizes, B,M,N[,Dq[,Dk[,Dv]]]");
+  }
+  const std::string whole = " is not a size, expected whole numbers like 8,128,128,64";
+  for (const char* entry : {"", "x", "-4", "-99999999999999999999", "+4", " 4", "4.", "1e3", "0x4"}) {
+    const std::string shape = std::string("2,") + entry + ",3";
+    refused(shape, ": '" + shape + "': '" + entry + "'" + whole);
+  }
+  refused("99999999999999999999,1,1",
+          ": '99999999999999999999,1,1': size 99999999999999999999, expected at most "
+          "9223372036854775807");
 }
 
 TEST_CASE("attend: sizes of elements are 1 or more where they are given, and heads divide the hidden units") {

@@ -100,7 +100,7 @@ TEST_CASE("npz: names") {
   const TempDir dir;
   const std::string path = dir.write("a.npz", numpy_npz());
   CHECK(error_in(dir, [&] { io::load_tensor(path); }) ==
-        "a.npz: holds several tensors, expected 'file:name' with one of: 'x'");
+        "a.npz: holds tensors by name, expected 'file:name' with one of: 'x'");
 }
 
 TEST_CASE("npz: load by prefix converts floats and leaves out the rest") {

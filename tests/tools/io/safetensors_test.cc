@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attend/io.h"
@@ -63,7 +64,7 @@ TEST_CASE("safetensors: tensors of a checkpoint, by name and by prefix") {
         "m.safetensors: no tensor 'w'; there are: 'enc.b', 'enc.n', 'enc.w', 's', 'z'");
   CHECK(error_in(dir, [&] {
           io::load_tensor(path);
-        }).starts_with("m.safetensors: holds several tensors, expected 'file:name'"));
+        }).starts_with("m.safetensors: holds tensors by name, expected 'file:name'"));
 }
 
 TEST_CASE("safetensors: only what is asked for is read") {
@@ -108,6 +109,30 @@ TEST_CASE("safetensors: header that is not JSON") {
   CHECK(error_of_header("{\"a\xff\":{}}") == "header is not valid JSON near byte 4");
   CHECK(error_of_header("{/* no comments */}").starts_with("header is not valid JSON near byte"));
   CHECK(error_of_header(std::string("{}\0\0", 4)) == "header has a NUL at byte 2, expected JSON");
+}
+
+TEST_CASE("safetensors: metadata may be null, as no metadata at all, or an object of strings; and is no tensor") {
+  const std::string tensor = R"("a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]})";
+  for (const std::string& before :
+       {std::string(), std::string(R"("__metadata__":null,)"), std::string(R"("__metadata__":{},)"),
+        std::string(R"("__metadata__":{"k":"v"},)")}) {
+    INFO(before);
+    const TempDir dir;
+    const std::string path =
+        dir.write("m.safetensors", safetensors_file("{" + before + tensor + "}", f32_bytes({1, 2, 3, 4})));
+    CHECK(io::load_tensor(path + ":a").data == std::vector<float>{1, 2, 3, 4});
+    CHECK(io::load(path).names() == std::vector<std::string>{"a"});
+  }
+  CHECK(error_of_header("{" + tensor + R"(,"__metadata__":null})") == "no error");
+  for (const auto& [value, name] : std::vector<std::pair<std::string, std::string>>{
+           {"1", "a number"}, {"\"x\"", "a string"}, {"[]", "an array"}, {"true", "a boolean"}}) {
+    CHECK(error_of_header("{\"__metadata__\":" + value + "," + tensor + "}") ==
+          "tensor '__metadata__': header has " + name + ", expected an object");
+  }
+  CHECK(error_of_header("{\"__metadata__\":{\"k\":null}," + tensor + "}") ==
+        "tensor '__metadata__': header has null, expected strings only");
+  CHECK(error_of_header("{\"__metadata__\":null,\"__metadata__\":null," + tensor + "}") ==
+        "header has the name '__metadata__' twice");
 }
 
 TEST_CASE("safetensors: JSON of another shape") {

@@ -7,12 +7,14 @@
 
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "attend/io.h"
 #include "tests/tools/io/build_files.h"
+#include "tests/tools/io/ordinary_user.h"
 
 namespace attend::tests {
 namespace {
@@ -190,6 +192,27 @@ TEST_CASE("save: permissions are the umask's for a new file, the old ones and th
   CHECK(status.st_uid == kNobody);
   CHECK(status.st_gid == kNobody);
   CHECK((status.st_mode & 0777U) == 0600U);
+}
+
+TEST_CASE("save: a file without permission to write it is not replaced") {
+  const TempDir dir;
+  fs::permissions(dir.write("kept", "old"), fs::perms::owner_read | fs::perms::others_read);
+  fs::create_symlink("kept", dir.path("link"));
+  fs::permissions(dir.path(), fs::perms::all);
+  const auto error_of_save = [&](const char* name) {
+    return error_in(dir, [&] { io::save_bytes(dir.path(name), "new"); });
+  };
+  const std::optional<bool> as_it_should = as_ordinary_user([&] {
+    return error_of_save("kept") == "kept: cannot write: Permission denied" &&
+           error_of_save("link") == "link: cannot write: Permission denied" && error_of_save("new") == "no error";
+  });
+  if (!as_it_should) {
+    MESSAGE("not tried: root, and no other user to be had");
+    return;
+  }
+  CHECK(*as_it_should);
+  CHECK(dir.read("kept") == "old");
+  CHECK(dir.names() == Names{"kept", "link", "new"});
 }
 
 TEST_CASE("save: many writers, one whole file") {
