@@ -34,7 +34,6 @@ TileScores::TileScores(const HeadSpans& head, KeySpans& keys, std::byte* worker,
 void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens) {
   h_ = h;
   rows_ = rows;
-  lens_ = lens;
   if (plan_.factored) {
     kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
                                       .stride = job_.queries.row_stride,
@@ -49,7 +48,7 @@ void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, 
   if (plan_.layer->score == Score::kGaussian) {
     any_by_formula_ = false;
     for (std::size_t r = 0; r < rows; ++r)
-      any_by_formula_ = any_by_formula_ || goes_by_formula(m + static_cast<std::int64_t>(r), r);
+      any_by_formula_ = any_by_formula_ || goes_by_formula(m + static_cast<std::int64_t>(r));
   }
   kernels_.pack.queries({.queries = job_.queries.at(b_, h_, m),
                          .queries_stride = job_.queries.row_stride,
@@ -138,16 +137,18 @@ void TileScores::score_products(const Tile& tile, std::size_t first, std::size_t
 
 // Rows of a gaussian that products do not serve are scored by the formula itself: queries with an infinite element,
 // which are infinitely far from every key (-inf, or NaN where a key is infinite in the same element), but NaN to the
-// products; and rows that do not see all keys that decided the center, lest hidden keys change their bits.
-bool TileScores::goes_by_formula(std::int64_t m, std::size_t row) const {
+// products; and rows that do not see all keys that decided the center, lest hidden keys change their bits. In every
+// chunk alike: products leave out what is the same for all keys of a row, the formula does not.
+bool TileScores::goes_by_formula(std::int64_t m) const {
   const float* query = job_.queries.at(b_, h_, m);
-  return !keys_.sees_center(lens_[row]) || std::any_of(query, query + size_, [](float x) { return std::isinf(x); });
+  return !keys_.sees_center(job_.visible.num_keys(b_, m)) ||
+         std::any_of(query, query + size_, [](float x) { return std::isinf(x); });
 }
 
 void TileScores::score_by_formula(const Tile& tile, std::size_t first, const std::int32_t* lens, float* scores) const {
   for (std::size_t r = 0; r < tile.rows && any_by_formula_; ++r) {
     const std::int64_t m = tile.m + static_cast<std::int64_t>(r);
-    if (!goes_by_formula(m, tile.row + r)) continue;
+    if (!goes_by_formula(m)) continue;
     const float* query = job_.queries.at(b_, h_, m);
     for (std::int32_t j = 0; j < lens[r]; ++j) {
       const float* key = job_.keys.at(b_, kv_head_, static_cast<std::int64_t>(first) + j);

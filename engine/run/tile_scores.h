@@ -40,7 +40,7 @@ class TileScores {
  private:
   void score_products(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens, float* scores,
                       float* max_lanes);
-  bool goes_by_formula(std::int64_t m, std::size_t row) const;
+  bool goes_by_formula(std::int64_t m) const;
   void score_by_formula(const Tile& tile, std::size_t first, const std::int32_t* lens, float* scores) const;
   void score_by_tanh(const Tile& tile, std::size_t first, std::size_t columns, float* scores);
   void score_by_exponentials(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
@@ -58,7 +58,6 @@ class TileScores {
   const std::int64_t b_, kv_head_;
   std::int64_t h_ = 0;    // the query head at work
   std::size_t rows_ = 0;  // of the group at work
-  const std::int32_t* lens_ = nullptr;
   const std::size_t size_, panel_stride_;
   const std::ptrdiff_t scores_stride_;
   float* const packed_queries_;

@@ -237,6 +237,30 @@ TEST_CASE("chunks: contract 4, scores of -inf weigh 0, whole chunks of them too;
   }
 }
 
+// All keys but three are infinite, and weigh 0. Which of the three is the middle one, that keys and queries are moved
+// by, the last of them decides, in whichever chunk it is.
+TEST_CASE("chunks: keys of gaussian attention are moved alike in all chunks, whichever decide by what") {
+  const std::array<std::size_t, 3> kFinite[] = {{0, 1, 1024}, {5, 1500, 2999}, {1000, 1023, 2048}, {2048, 2500, 2600}};
+  for (const Lens lens : {Lens::kNone, Lens::kPerQuery}) {
+    LayerCase c = the_case(Layer::kGaussian, 9, 3000, lens);
+    const Tensor finite = c.keys;
+    const double largest = c.truth().max_abs_score;
+    for (const auto& at : kFinite) {
+      CAPTURE(at[2]);
+      c.keys = finite;
+      for (std::size_t row = 0; row < 2 * 3000; ++row) {
+        if (std::find(at.begin(), at.end(), row % 3000) == at.end()) c.keys.data[row * 5 + row % 5] = kInf;
+      }
+      reference::Result truth = c.truth();
+      truth.max_abs_score = largest;  // of the finite ones
+      for_each_plan(c, [&](const Plan& plan, bool with_weights) {
+        const RunResult result = run_plan(plan, c.inputs(), with_weights);
+        check_within(result.output, result.attention_weights, truth, contract_bound(truth));
+      });
+    }
+  }
+}
+
 TEST_CASE("chunks: contract 4, large scores apart by more than floats can weigh") {
   LayerCase c({.layer = Layer::kDot, .batch = 1, .num_queries = 2, .num_keys = 3000, .size = 1, .lens = Lens::kNone});
   c.queries.data = {1, -1};
