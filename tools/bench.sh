@@ -145,9 +145,9 @@ else
   kernels='^(machine|pack_keys|pack_values|pack_queries|pack_lanes|tile_product|tile_pairs|value_pairs|tile_parts|dot_tile|softmax_tile_step|query_lanes|few_rows'
   kernels+='|masked_softmax_rows|additive_score|additive_hwy_tanh)/|^linear/.*/[A-Z]'  # linear/*/oneDNN: below
   # Not *_threads2, whose names go on; not 2048 x 2048 by one lane at a time, which takes minutes.
-  dot='^(masked_softmax|dot_naive|overhead)/|^multi_head/[a-z0-9_]*/[^/]*$|^dot/[^/]*(n512|n32|n1024|n4096)_[^/]*/[^/]*$'
+  dot='^(masked_softmax|dot_naive|overhead|gaussian)/|^multi_head/[a-z0-9_]*/[^/]*$|^dot/[^/]*(n512|n32|n1024|n4096)_[^/]*/[^/]*$'
   dot+="|^dot/[^/]*n2048_[^/]*/(AVX|SS|SVE|NEON)[^/]*\$|$lengths"
-  layers='((additive|additive_rational)/[a-z0-9_]*|length/additive_n[0-9]*)'
+  layers='((additive|additive_rational|bilinear)/[a-z0-9_]*|length/additive_n[0-9]*)'
   contest='(linear|dot_materialised|dot_graph|additive_eager)/.*'
   map='^planner_map/'
 fi

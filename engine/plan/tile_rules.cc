@@ -36,8 +36,8 @@ constexpr std::size_t kPartsPassBytes = 384 * 1024, kPartsGroupBytes = 768 * 102
 constexpr std::size_t kPartsGroupRows = 4 * kPartsTileQueries;
 // Where up to so many groups of queries meet the keys of a head, each group packs them a pass at a time: they stay in
 // L2 and are not written to memory and read again. EPYC (Zen 5), AVX3, time by that of packing heads whole, medians of
-// five to seven runs in turns of attend plan --layer dot --path dot/fused --shape 1,192,2048,128 --num-heads 12
-// --measure by two builds:
+// five to seven runs in turns of attend plan --layer dot --shape 1,192,2048,128 --num-heads 12 --measure by two
+// builds:
 //
 //     one group:   size 128, 96 or 192 queries of 2048 keys 0.94 to 0.98, of 8192 0.96
 //                  size 64, 192 or 384 of 2048 0.97
@@ -133,9 +133,10 @@ void choose_decoding(PlanImpl& plan) {
                                        round_up(kernels::kInnerBlock, panel), kChunkKeys);
   plan.chunk_keys = plan.key_capacity > chunk ? chunk : 0;
   plan.tile_keys = plan.scores_stride = std::min(plan.key_capacity, chunk);
-  plan.reasons.push_back({"tiles", count_text(plan.group_queries, "row") + " x " + std::to_string(plan.tile_keys) +
-                                       " keys of every head: " + std::to_string(key_bytes * plan.tile_keys / 1024) +
-                                       " KiB of keys and values"});
+  plan.reasons.push_back(
+      {"tiles", count_text(plan.group_queries, "row") + " x " + std::to_string(plan.tile_keys) +
+                    " keys of every head: " + std::to_string(divide_up(key_bytes * plan.tile_keys, 1024)) +
+                    " KiB of keys and values"});
   plan.decode_prefetch = decode_prefetch(this_cpu(), plan.kernels->few_rows);
   plan.reasons.push_back({"prefetch", text_of(plan.decode_prefetch, most_bytes(plan))});
 }
@@ -208,7 +209,8 @@ void choose_materialised_tile(PlanImpl& plan) {
 
 // The keys that are packed at a time, and those of them that meet a group before the next group does.
 void choose_pass(PlanImpl& plan) {
-  // Dot products pack a head's keys and values whole, once for all its queries, or a chunk of them.
+  // Of dot products a head's keys and values whole, once for all its queries, or a chunk of them, unless choose_span
+  // says otherwise.
   plan.span_keys = is_additive(plan) ? plan.tile_keys : plan.key_capacity;
   if (plan.has_chunks()) plan.span_keys = std::min(plan.span_keys, plan.chunk_keys);
   plan.pass_keys = plan.span_keys;
@@ -257,8 +259,9 @@ void choose_span(PlanImpl& plan) {
   const bool is_far = bytes >= this_cpu().least_far_bytes();
   if (groups > (is_far ? kFarPackingGroups : kPackingGroups)) return;
   plan.span_keys = plan.pass_keys;
-  plan.reasons.push_back({"packing", count_text(plan.span_keys, "key") + " at a time, for each of " +
-                                         count_text(groups, "group") + " of queries that meet them"});
+  plan.reasons.push_back({"packing", count_text(plan.span_keys, "key") + " at a time, for " +
+                                         (groups == 1 ? "the one group of queries that meets them"
+                                                      : "each of the 2 groups of queries that meet them")});
 }
 
 void choose_packed_tiles(PlanImpl& plan) {

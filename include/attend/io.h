@@ -51,7 +51,8 @@ Parameters load(const std::string& path, std::string_view prefix = "", Notices* 
 // Writes one tensor as .npy (version 1.0, C order). view: any strides, any rank up to kMaxRank.
 //   A new file gets the permissions of the umask, a replaced one keeps its own, and its owner and group where the
 //   system lets it. A symbolic link stays and its target is replaced.
-//   Errors: Error naming the path and the system's reason; the file that was there is then untouched.
+//   Errors: Error naming the path and the system's reason; the file that was there is then untouched. One that may not
+//   be written is never replaced, even where its directory would let it be.
 void save_npy(const std::string& path, TensorView<const float> view);
 
 // Writes several tensors as an uncompressed .npz, in the order given.

@@ -84,8 +84,9 @@ struct MultiHeadParameters {
   //   Errors: a missing or mis-shaped tensor is an Error that names it, what was found and what was expected. So is one
   //     that tells of a feature this library does not have: bias_k, bias_v; relative positions, rotary embeddings and
   //     norms under the names that models give them within the layer. With q_proj.weight, o_proj.weight (Llama) and the
-  //     lack of any bias but k_proj's (GPT-J) are Errors too: such layers rotate queries and keys by their positions.
-  //     One that does not is taken by the textbook's names. w_v is checked where a layer is built of it.
+  //     lack of any bias but k_proj's (GPT-J) are Errors too: such layers rotate queries and keys by their positions,
+  //     or scale otherwise (GPT-Neo). One that does not is taken by the textbook's names. Nothing within a RoFormer's
+  //     layer tells that it rotates. w_v is checked where a layer is built of it.
   static MultiHeadParameters from(const Parameters& parameters);
 };
 

@@ -38,8 +38,8 @@ void describe(CLI::App& app) {
   app.require_subcommand(1);
   app.footer(
       "attend SUBCOMMAND --help says more about each. A value that begins with -- is written with =: --title=--.\n"
-      "Exit code: 0, 1 after an error (one line on stderr, no output file changed but by bench-compare\n"
-      "--fail-on-slower), 2 after wrong usage.\n"
+      "Exit code: 0; 1 after an error: one line on stderr, and no output file is changed; 2 after wrong usage.\n"
+      "bench-compare --fail-on-slower also ends with 1, after writing --output.\n"
       "\n"
       "Example:\n"
       "  attend run --layer dot --queries q.npy --keys k.npy --values v.npy --output out.npy");

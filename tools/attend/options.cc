@@ -178,7 +178,8 @@ void add_mask_words(CLI::App& app, MaskWords& words) {
 
 const char* output_description(Subcommand subcommand) {
   if (!writes_outputs(subcommand)) return "Accepted as in run; nothing is written.";
-  if (subcommand == Subcommand::kCheck) return "The best target's output, as .npy. Default: not written.";
+  if (subcommand == Subcommand::kCheck)
+    return "The output of --target, or else of the best, as .npy. Default: not written.";
   return "The result, .npy: (B, M, Dv), of multi-head (B, M, output size), of inputs with\nheads (B, H, M, Dv).";
 }
 
@@ -189,7 +190,7 @@ const char* weights_description(Subcommand subcommand) {
     case Subcommand::kTurns:
       return "Both builds compute weights as well; the file may be left out.";
     case Subcommand::kCheck:
-      return "The best target's weights, as .npy. Default: not written.";
+      return "The weights of --target, or else of the best, as .npy. Default: not written.";
     case Subcommand::kRun:
       break;
   }
@@ -232,9 +233,10 @@ void add_way_word(CLI::App& app, const std::string& word, Way& way, const std::s
 
 void wrong_usage(const std::string& message) { throw CLI::ValidationError(message); }
 
-void add_machine_words(CLI::App& app, std::string& target, int& threads, bool has_profile) {
+void add_machine_words(CLI::App& app, std::string& target, int& threads, bool has_profile,
+                       const std::string& default_target) {
   const std::string group = "Machine";
-  app.add_option("--target", target, "Instruction set, one of `attend targets`. Default: the best.")
+  app.add_option("--target", target, "Instruction set, one of `attend targets`. Default: " + default_target + ".")
       ->option_text("T")
       ->group(group);
   app.add_option_function<std::string>(
@@ -255,7 +257,8 @@ void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
   add_input_words(app, may_invent, words.inputs);
   add_mask_words(app, words.mask);
   add_output_words(app, subcommand, words.outputs);
-  add_machine_words(app, words.target, words.threads, takes_profile);
+  add_machine_words(app, words.target, words.threads, takes_profile,
+                    subcommand == Subcommand::kCheck ? "all of them" : "the best");
   add_way_word(app, "--pairs", words.pairs, "pairs of terms, faster on AMD's CPUs with AVX-512");
   add_way_word(app, "--parts", words.parts, "bfloat16 parts, faster on Intel's CPUs with AMX");
   app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });

@@ -78,7 +78,8 @@ inline constexpr const char* kLettersText =
 void add_words(CLI::App& app, Subcommand subcommand, Words& words);
 
 // --target and --threads, also for softmax. has_profile: choices for one number of threads may be given.
-void add_machine_words(CLI::App& app, std::string& target, int& threads, bool has_profile);
+void add_machine_words(CLI::App& app, std::string& target, int& threads, bool has_profile,
+                       const std::string& default_target = "the best");
 
 Target target_of(const std::string& name);  // Error listing the available ones
 int num_threads(int threads);               // 0: the CPUs of this process

@@ -42,9 +42,11 @@ Profile read_profile(const std::string& path) {
   return read_argument("--profile", [&] { return parse_profile(io::File(path)); });
 }
 
+// Without entries where there is no file yet, or an empty one, as mktemp makes them.
 Profile profile_so_far(const std::string& path) {
   std::error_code ignored;
-  return std::filesystem::exists(path, ignored) ? read_profile(path) : Profile();
+  const bool is_there = std::filesystem::exists(path, ignored) && std::filesystem::file_size(path, ignored) != 0;
+  return is_there ? read_profile(path) : Profile();
 }
 
 // Before anything is measured: that the choice can be added to the file.

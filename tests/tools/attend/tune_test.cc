@@ -88,6 +88,10 @@ TEST_CASE("attend plan --tune: prints the candidates, and makes or extends the p
   REQUIRE(two.entries().size() == 2);
   CHECK(contains(two.entries()[0].problem, "threads=1"));
   CHECK(contains(two.entries()[1].problem, "threads=2"));
+
+  const std::string empty = dir.write("empty.txt", "");  // as mktemp leaves it
+  REQUIRE(plan({"--tune", "--profile", empty}).exit_code == 0);
+  CHECK(Profile::parse(dir.read("empty.txt")).entries().size() == 1);
 }
 
 TEST_CASE("attend plan --profile: plans with the entry of exactly this problem") {
