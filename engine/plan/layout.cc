@@ -44,6 +44,7 @@ void lay_out_shared(PlanImpl& plan, Carver& shared) {
     const std::size_t counters = checked_multiply(to_size(plan.options.threads), kernels::kNumScoreTiers, kWorkspace);
     layout.tier_counts = shared.take(counters, sizeof(std::uint64_t));
   }
+  if (plan.may_order_queries()) layout.query_order = shared.take(query_rows, sizeof(std::int32_t));
   layout.query = shared.take(checked_multiply(query_rows, map_out(plan.query_map), kWorkspace), sizeof(float));
   layout.key = shared.take(checked_multiply(key_rows, map_out(plan.key_map), kWorkspace), sizeof(float));
   layout.value = shared.take(checked_multiply(key_rows, map_out(plan.value_map), kWorkspace), sizeof(float));

@@ -57,6 +57,7 @@ struct WorkspaceLayout {
   std::size_t key_limits = 0;                 // int32 (B): keys that some query of the entry sees
   std::size_t row_starts = 0;                 // int64 (B + 1): sums of key_limits, to number the visible key rows
   std::size_t query_starts = 0;               // int64 (B + 1): the same for queries, where padded ones are skipped
+  std::size_t query_order = 0;                // int32 (B, M): where may_order_queries()
   std::size_t tier_counts = 0;                // uint64 (threads, kNumScoreTiers), where tiers are counted
   std::size_t query = 0, key = 0, value = 0;  // projected rows, (B, M or N, size of the map)
   std::size_t key_exps = 0, key_max = 0;      // factored additive score: (B, H, vectors of keys), (B, H, key_capacity)
@@ -182,6 +183,12 @@ struct PlanImpl {
   std::size_t keys_per_level() const { return parts ? kKeysPerPartsLevel : kKeysPerLevel; }
   // Whether items are chunks of keys, whose results merge_chunks joins.
   bool has_chunks() const { return chunk_keys > 0; }
+  // Whether tiles may take queries by their lengths instead of their places (run/query_order.h), where a run gives each
+  // its own.
+  bool may_order_queries() const {
+    return pooling == Pooling::kFused && !has_chunks() && layer->score != Score::kAdditive &&
+           (options.valid_lens == ValidLens::kAny || options.valid_lens == ValidLens::kPerQuery);
+  }
   // Of all keys that the plan is for.
   std::size_t num_chunks() const { return has_chunks() ? divide_up(key_capacity, chunk_keys) : 1; }
   // Steps of lanes over the keys of an item.

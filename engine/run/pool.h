@@ -14,6 +14,7 @@
 #include "engine/run/bind.h"
 #include "engine/run/items.h"
 #include "engine/run/key_side.h"
+#include "engine/run/query_order.h"
 
 namespace attend::detail {
 
@@ -25,6 +26,7 @@ struct PoolJob {
   KeySide packed;  // what of keys and values is packed already; keys and values are not read where it is
   MapJob key_job;  // where workers project keys themselves (PlanImpl::window_keys)
   VisibleKeys visible;
+  QueryOrder order;                          // of tiles
   const std::int32_t* key_limits = nullptr;  // per batch entry: keys that some query sees; none beyond is read
   Rows<float> output;
   Rows<float> attention_weights;  // data is null when not asked for
@@ -40,6 +42,8 @@ struct PoolJob {
     const auto head = static_cast<std::size_t>(b * plan->num_heads + h);
     return (head * num_chunks() + chunk) * static_cast<std::size_t>(num_queries) + static_cast<std::size_t>(m);
   }
+  // Keys that the query at this place of entry b sees.
+  std::int32_t num_keys_at(std::int64_t b, std::int64_t place) const { return visible.num_keys(b, order.at(b, place)); }
   std::size_t num_bytes() const { return plan->num_bytes(batch, num_queries, num_keys); }
   // Keys `begin` to limit - 1 of entry b: those of a chunk that some query sees. None: limit <= begin.
   struct KeyRange {

@@ -50,10 +50,10 @@ class HeadGroup {
         next_rows_(next_rows),
         next_keys_(next_keys) {}
 
-  // Queries first ... last - 1 of some of the heads that share these keys, a group at a time, and the same ones of all
-  // these heads before the next ones: where rows of heads lie side by side, they share pages, whose addresses are
-  // looked up once then. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: 1 % (prefetching took 3.2 % of the
-  // time, and takes 2.2). chunk: which of the chunks these keys are.
+  // Queries at places first ... last - 1 of some of the heads that share these keys, a group at a time, and the same
+  // ones of all these heads before the next ones: where rows of heads lie side by side, they share pages, whose
+  // addresses are looked up once then. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: 1 % (prefetching
+  // took 3.2 % of the time, and takes 2.2). chunk: which of the chunks these keys are.
   void pool(const HeadRange& heads, std::int64_t first, std::int64_t last, std::size_t chunk) {
     const std::int64_t computed = std::min(last, job_.visible.num_queries(head_.b));
     const auto group = static_cast<std::int64_t>(plan_.group_queries);
@@ -76,12 +76,14 @@ class HeadGroup {
   void pool_group(std::int64_t m, std::size_t rows, std::size_t chunk) {
     next_rows_.set_current(head_.b, {}, {});  // what the group before has not prefetched is too late
     for (std::size_t r = 0; r < rows; ++r) {
-      const std::int32_t len = job_.visible.num_keys(head_.b, m + static_cast<std::int64_t>(r));
+      const std::int32_t len = job_.num_keys_at(head_.b, m + static_cast<std::int64_t>(r));
       lens_.lens[r] = std::min(len, static_cast<std::int32_t>(head_.limit));
     }
     const Tile group = lens_.tile_at(m, 0, rows);
     if (group.longest == 0 && !plan_.has_chunks()) {
-      return clear_rows(job_, head_.b, h_, m, m + static_cast<std::int64_t>(rows));
+      return for_each_run(m, rows, [&](std::int64_t query, std::size_t, std::size_t count) {
+        clear_rows(job_, head_.b, h_, query, query + static_cast<std::int64_t>(count));
+      });
     }
     tile_scores_.take_queries(h_, m, rows, lens_.lens);
     tile_values_.begin(rows);
@@ -95,6 +97,12 @@ class HeadGroup {
     if (job_.attention_weights.data != nullptr) return_weights(group);
   }
 
+  // Of the group's queries at places m and on; job_.order.
+  template <class Take>
+  void for_each_run(std::int64_t m, std::size_t rows, const Take& take) const {
+    job_.order.for_each_run(head_.b, m, m + static_cast<std::int64_t>(rows), take);
+  }
+
   // The scores of a tile and keys first ... first + columns - 1, and in tile_lens_ how many of these each query sees.
   void score(const Tile& tile, std::size_t first, std::size_t columns, float* scores, float* max_lanes) {
     lens_.within(tile.row, tile.rows, first, columns, tile_lens_);
@@ -105,6 +113,7 @@ class HeadGroup {
   // it out of L2 again. EPYC (Zen 4), AVX3, dot/b1_h32_kv8_m2048_n2048_d128_causal: packing queries and finishing rows
   // took 3.2 % of the time, and take 1.
   void prefetch_next(const Tile& group) {
+    if (job_.order.is_changed()) return;  // rows are scattered
     const std::int64_t end = group.m + static_cast<std::int64_t>(group.rows);
     next_rows_.set_current(head_.b, plan_.has_chunks() ? NextRows::Queries{} : NextRows::Queries{h_, group.m, end},
                            next_group_);
@@ -271,14 +280,17 @@ class HeadGroup {
   }
 
   void finish(std::int64_t m, std::size_t rows) {
-    kernels_.softmax_tile.finish_rows(
-        {.accumulators = tile_values_.totals(rows),
-         .accumulators_stride = static_cast<std::ptrdiff_t>(tile_values_.accumulators_stride()),
-         .row_sum = row_totals_,
-         .output = job_.output.at(head_.b, h_, m),
-         .output_stride = job_.output.row_stride,
-         .num_rows = rows,
-         .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
+    const float* totals = tile_values_.totals(rows);
+    const std::size_t stride = tile_values_.accumulators_stride();
+    for_each_run(m, rows, [&](std::int64_t query, std::size_t row, std::size_t count) {
+      kernels_.softmax_tile.finish_rows({.accumulators = totals + row * stride,
+                                         .accumulators_stride = static_cast<std::ptrdiff_t>(stride),
+                                         .row_sum = row_totals_ + row,
+                                         .output = job_.output.at(head_.b, h_, query),
+                                         .output_stride = job_.output.row_stride,
+                                         .num_rows = count,
+                                         .num_columns = static_cast<std::size_t>(plan_.head_value_size)});
+    });
   }
 
   const PoolJob& job_;
@@ -320,12 +332,12 @@ class TilesOfThread {
   const bool used_;
 };
 
-// Keys of entry b that queries first to last - 1 see: what only others see need not be packed for these.
+// Keys of entry b that the queries at places first to last - 1 see: what only others see need not be packed for these.
 std::size_t keys_seen(const PoolJob& job, std::int64_t b, std::int64_t first, std::int64_t last) {
   if (job.visible.is_uniform()) return static_cast<std::size_t>(job.key_limits[b]);
   std::int32_t most = 0;
   for (std::int64_t m = first; m < std::min(last, job.visible.num_queries(b)); ++m) {
-    most = std::max(most, job.visible.num_keys(b, m));
+    most = std::max(most, job.num_keys_at(b, m));
   }
   return static_cast<std::size_t>(most);
 }

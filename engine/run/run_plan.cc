@@ -12,6 +12,7 @@
 #include "engine/run/loop_work.h"
 #include "engine/run/map_rows.h"
 #include "engine/run/pool.h"
+#include "engine/run/query_order.h"
 #include "engine/view/valid_lens.h"
 
 namespace attend::detail {
@@ -49,6 +50,14 @@ const std::int64_t* count_queries(const Run& run) {
   starts[0] = 0;
   for (std::int64_t b = 0; b < run.bound.batch; ++b) starts[b + 1] = starts[b] + run.bound.visible.num_queries(b);
   return starts;
+}
+
+// Where whole rows of weights are written, tiles are neighbours in memory; additive scores use queries where they lie.
+QueryOrder order_of(const Run& run) {
+  const Bound& bound = run.bound;
+  if (!run.plan.may_order_queries() || bound.attention_weights.data != nullptr) return {};
+  return {bound.visible, bound.batch, bound.num_queries, bound.num_keys,
+          run.part<std::int32_t>(run.plan.layout.query_order)};
 }
 
 // Output rows of skipped queries, where they are not what pooling clears: behind an output map or a concatenation.
@@ -194,6 +203,7 @@ void run_plan(const PlanImpl& plan, const Inputs& inputs, const PreparedView* pr
                .packed = prepared != nullptr ? prepared_side(plan, prepared->memory) : workspace_side(plan, workspace),
                .key_job = {},
                .visible = bound.visible,
+               .order = order_of(run),
                .key_limits = run.part<const std::int32_t>(plan.layout.key_limits),
                .output = bound.output,
                .attention_weights = bound.attention_weights,

@@ -10,7 +10,7 @@ namespace attend::detail {
 
 // Neighbouring queries of a group that meet keys together.
 struct Tile {
-  std::int64_t m;                 // the first query
+  std::int64_t m;                 // the place of the first query (run/query_order.h)
   std::size_t row, rows;          // its place in the group, how many
   std::size_t shortest, longest;  // keys of the rows
 };
@@ -19,7 +19,7 @@ struct Tile {
 struct RowLens {
   std::int32_t* lens;
 
-  // Rows `row` to row + rows - 1 of a group that begins with query m.
+  // Rows `row` to row + rows - 1 of a group that begins at place m.
   Tile tile_at(std::int64_t m, std::size_t row, std::size_t rows) const {
     const auto [shortest, longest] = std::minmax_element(lens + row, lens + row + rows);
     return {m + static_cast<std::int64_t>(row), row, rows, static_cast<std::size_t>(*shortest),

@@ -48,17 +48,20 @@ void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, 
   if (plan_.layer->score == Score::kGaussian) {
     any_by_formula_ = false;
     for (std::size_t r = 0; r < rows; ++r)
-      any_by_formula_ = any_by_formula_ || goes_by_formula(m + static_cast<std::int64_t>(r));
+      any_by_formula_ = any_by_formula_ || goes_by_formula(job_.order.at(b_, m + static_cast<std::int64_t>(r)));
   }
-  kernels_.pack.queries({.queries = job_.queries.at(b_, h_, m),
-                         .queries_stride = job_.queries.row_stride,
-                         .num_queries = rows,
-                         .size = size_,
-                         .center = keys_.center(),
-                         .scale = plan_.query_scale,
-                         .append_scale = plan_.layer->score == Score::kGaussian,
-                         .packed = packed_queries_,
-                         .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
+  const auto pack = [&](std::int64_t query, std::size_t row, std::size_t count) {
+    kernels_.pack.queries({.queries = job_.queries.at(b_, h_, query),
+                           .queries_stride = job_.queries.row_stride,
+                           .num_queries = count,
+                           .size = size_,
+                           .center = keys_.center(),
+                           .scale = plan_.query_scale,
+                           .append_scale = plan_.layer->score == Score::kGaussian,
+                           .packed = packed_queries_ + row * plan_.inner_size,
+                           .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
+  };
+  job_.order.for_each_run(b_, m, m + static_cast<std::int64_t>(rows), pack);
   if (plan_.parts) {
     all_queries_fit_ = kernels_.tile_parts.queries({.rows = packed_queries_,
                                                     .stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
@@ -147,7 +150,7 @@ bool TileScores::goes_by_formula(std::int64_t m) const {
 
 void TileScores::score_by_formula(const Tile& tile, std::size_t first, const std::int32_t* lens, float* scores) const {
   for (std::size_t r = 0; r < tile.rows && any_by_formula_; ++r) {
-    const std::int64_t m = tile.m + static_cast<std::int64_t>(r);
+    const std::int64_t m = job_.order.at(b_, tile.m + static_cast<std::int64_t>(r));
     if (!goes_by_formula(m)) continue;
     const float* query = job_.queries.at(b_, h_, m);
     for (std::int32_t j = 0; j < lens[r]; ++j) {

@@ -20,9 +20,9 @@ class TileScores {
   TileScores(const HeadSpans& head, KeySpans& keys, std::byte* worker, std::uint64_t* tier_counts, NextRows& next_rows,
              NextKeys& next_keys);
 
-  // A group of queries of query head h is scored next, from query m on; lens: how many of the head's keys each sees.
-  // Dot product: they are scaled and packed. Additive: they are used where they lie; the factored score wants their
-  // exponentials.
+  // A group of queries of query head h is scored next, from place m on (PoolJob::order); lens: how many of the head's
+  // keys each sees. Dot product: they are scaled and packed. Additive: they are used where they lie; the factored score
+  // wants their exponentials.
   void take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens);
 
   // Whether all queries of the group and keys of the span of `first` are fit for products by bfloat16 parts.
