@@ -60,10 +60,10 @@ void register_additive_benchmarks() {
     register_layer(rational, {.path = "additive/rational"}, full, count);
     register_layer(rational + "_lens", {.path = "additive/rational"}, lens, count);
   }
-  const AdditiveCase& some = kAdditiveCases[0];
+  constexpr const AdditiveCase& kSome = kAdditiveCases[0];
   const SharedProblem lens_per_query = shared_problem(
-      [&some] { return additive_problem(some, random_lens(some.batch * some.num_queries, some.num_keys, kLensSeed)); });
-  register_layer(std::string("additive/") + some.name + "_query_lens", {}, lens_per_query, count_of(some));
+      [] { return additive_problem(kSome, random_lens(kSome.batch * kSome.num_queries, kSome.num_keys, kLensSeed)); });
+  register_layer(std::string("additive/") + kSome.name + "_query_lens", {}, lens_per_query, count_of(kSome));
   const SharedProblem long_keys = shared_problem([] { return additive_problem(kLongCase); });
   register_layer(std::string("additive/") + kLongCase.name, {}, long_keys, count_of(kLongCase));
   register_layer(std::string("additive/") + kLongCase.name + "_threads2", {.threads = 2}, long_keys,
