@@ -31,7 +31,7 @@ void sort_entry(const VisibleKeys& visible, std::int64_t b, std::int64_t num_que
 
 QueryOrder::QueryOrder(const VisibleKeys& visible, std::int64_t batch, std::int64_t num_queries, std::int64_t num_keys,
                        std::int32_t* to) {
-  if (visible.is_uniform() || num_keys == 0) return;
+  if (!visible.has_lens_per_query() || num_keys == 0) return;
   std::int64_t b = 0;
   while (b < batch && is_rising(visible, b, num_queries)) ++b;
   if (b == batch) return;

@@ -15,8 +15,8 @@ class QueryOrder {
   QueryOrder() = default;  // as they lie
 
   // Of num_queries queries of each entry, by how many keys they see, the most first, so that who shares them ends with
-  // small pieces; to: memory for all of them. As they lie where no query sees fewer keys than the one before it, as
-  // with causal masks, or all of an entry as many.
+  // small pieces; to: memory for all of them. As they lie where queries have no lengths of their own, or none sees
+  // fewer keys than the one before it.
   QueryOrder(const VisibleKeys& visible, std::int64_t batch, std::int64_t num_queries, std::int64_t num_keys,
              std::int32_t* to);
 

@@ -20,7 +20,10 @@ inline void check_valid_lens(const TensorView<const std::int32_t>& lens, std::in
   if ((lens.rank() != 1 && !per_query) || lens.size(0) != batch || (per_query && lens.size(1) != num_queries)) {
     fail("valid_lens is ", to_string(lens.sizes()), ", expected (", batch, ") or (", batch, ", ", num_queries, ")");
   }
-  if (lens.data() == nullptr && lens.num_elements() > 0) fail("valid_lens is at a null pointer, expected memory");
+  if (lens.data() == nullptr) {
+    if (lens.num_elements() > 0) fail("valid_lens is at a null pointer, expected memory");
+    return;
+  }
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t m = 0; m < (per_query ? num_queries : 1); ++m) {
       const std::int32_t len = per_query ? *lens.at(b, m) : *lens.at(b);
@@ -49,13 +52,16 @@ class VisibleKeys {
   // Keys of query m of batch entry b.
   std::int32_t num_keys(std::int64_t b, std::int64_t m) const {
     std::int64_t len = num_keys_;
-    if (!lens_.empty()) len = lens_.rank() == 2 ? *lens_.at(b, m) : *lens_.at(b);
+    if (lens_.data() != nullptr) len = lens_.rank() == 2 ? *lens_.at(b, m) : *lens_.at(b);
     if (causal_) len = std::clamp<std::int64_t>(first_ + m, 0, len);
     return static_cast<std::int32_t>(len);
   }
 
   // Whether all queries of an entry see as many.
   bool is_uniform() const { return !causal_ && (lens_.empty() || lens_.rank() == 1); }
+
+  // Whether each query has a valid length of its own.
+  bool has_lens_per_query() const { return lens_.rank() == 2; }
 
   // Queries of entry b that are computed, the first ones: all, or those within its valid length.
   std::int64_t num_queries(std::int64_t b) const {
