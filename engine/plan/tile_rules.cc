@@ -276,6 +276,11 @@ void choose_packed_tiles(PlanImpl& plan) {
   choose_pass(plan);
   choose_group(plan);
   choose_span(plan);
+  if (plan.may_order_queries()) {
+    plan.reasons.push_back({"order",
+                            "queries by their valid lengths, where a run gives each its own: a tile takes the time "
+                            "of its longest"});
+  }
 }
 
 }  // namespace

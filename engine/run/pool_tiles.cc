@@ -81,7 +81,7 @@ class HeadGroup {
     }
     const Tile group = lens_.tile_at(m, 0, rows);
     if (group.longest == 0 && !plan_.has_chunks()) {
-      return for_each_run(m, rows, [&](std::int64_t query, std::size_t, std::size_t count) {
+      return for_each_stretch(m, rows, [&](std::int64_t query, std::size_t, std::size_t count) {
         clear_rows(job_, head_.b, h_, query, query + static_cast<std::int64_t>(count));
       });
     }
@@ -99,8 +99,8 @@ class HeadGroup {
 
   // Of the group's queries at places m and on; job_.order.
   template <class Take>
-  void for_each_run(std::int64_t m, std::size_t rows, const Take& take) const {
-    job_.order.for_each_run(head_.b, m, m + static_cast<std::int64_t>(rows), take);
+  void for_each_stretch(std::int64_t m, std::size_t rows, const Take& take) const {
+    job_.order.for_each_stretch(head_.b, m, m + static_cast<std::int64_t>(rows), take);
   }
 
   // The scores of a tile and keys first ... first + columns - 1, and in tile_lens_ how many of these each query sees.
@@ -282,7 +282,7 @@ class HeadGroup {
   void finish(std::int64_t m, std::size_t rows) {
     const float* totals = tile_values_.totals(rows);
     const std::size_t stride = tile_values_.accumulators_stride();
-    for_each_run(m, rows, [&](std::int64_t query, std::size_t row, std::size_t count) {
+    for_each_stretch(m, rows, [&](std::int64_t query, std::size_t row, std::size_t count) {
       kernels_.softmax_tile.finish_rows({.accumulators = totals + row * stride,
                                          .accumulators_stride = static_cast<std::ptrdiff_t>(stride),
                                          .row_sum = row_totals_ + row,

@@ -52,10 +52,9 @@ const std::int64_t* count_queries(const Run& run) {
   return starts;
 }
 
-// Where whole rows of weights are written, tiles are neighbours in memory; additive scores use queries where they lie.
 QueryOrder order_of(const Run& run) {
   const Bound& bound = run.bound;
-  if (!run.plan.may_order_queries() || bound.attention_weights.data != nullptr) return {};
+  if (!run.plan.may_order_queries()) return {};
   return {bound.visible, bound.batch, bound.num_queries, bound.num_keys,
           run.part<std::int32_t>(run.plan.layout.query_order)};
 }

@@ -61,7 +61,7 @@ void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, 
                            .packed = packed_queries_ + row * plan_.inner_size,
                            .packed_stride = static_cast<std::ptrdiff_t>(plan_.inner_size)});
   };
-  job_.order.for_each_run(b_, m, m + static_cast<std::int64_t>(rows), pack);
+  job_.order.for_each_stretch(b_, m, m + static_cast<std::int64_t>(rows), pack);
   if (plan_.parts) {
     all_queries_fit_ = kernels_.tile_parts.queries({.rows = packed_queries_,
                                                     .stride = static_cast<std::ptrdiff_t>(plan_.inner_size),

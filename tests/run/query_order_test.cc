@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -34,20 +35,20 @@ QueryOrder order_of(const PerQuery& lens, std::int64_t num_keys, std::vector<std
   return {visible, lens.batch, lens.num_queries, num_keys, memory.data()};
 }
 
-struct Run {
+struct Stretch {
   std::int64_t query;
   std::size_t row, count;
-  bool operator==(const Run&) const = default;
+  bool operator==(const Stretch&) const = default;
 };
-std::vector<Run> runs_of(const QueryOrder& order, std::int64_t b, std::int64_t first, std::int64_t last) {
-  std::vector<Run> runs;
-  order.for_each_run(b, first, last, [&](std::int64_t query, std::size_t row, std::size_t count) {
-    runs.push_back({query, row, count});
+std::vector<Stretch> stretches_of(const QueryOrder& order, std::int64_t b, std::int64_t first, std::int64_t last) {
+  std::vector<Stretch> stretches;
+  order.for_each_stretch(b, first, last, [&](std::int64_t query, std::size_t row, std::size_t count) {
+    stretches.push_back({query, row, count});
   });
-  return runs;
+  return stretches;
 }
 
-// The rows of a run in another order: queries, lengths and results.
+// The places of rows of rising lengths.
 std::vector<std::size_t> by_length(const LengthsTensor& lens, std::size_t num_queries) {
   std::vector<std::size_t> rows(num_queries);
   for (std::size_t m = 0; m < num_queries; ++m) rows[m] = m;
@@ -63,11 +64,11 @@ TEST_CASE("query order: the most keys first, equal lengths as they lie, each que
   CHECK(order.is_changed());
   CHECK(memory == std::vector<std::int32_t>{2, 5, 4, 0, 3, 6, 1, 6, 5, 4, 3, 2, 1, 0});
   for (std::int64_t place = 0; place < 7; ++place) CHECK(order.at(1, place) == 6 - place);
-  CHECK(runs_of(order, 0, 0, 7) ==
-        std::vector<Run>{{2, 0, 1}, {5, 1, 1}, {4, 2, 1}, {0, 3, 1}, {3, 4, 1}, {6, 5, 1}, {1, 6, 1}});
+  CHECK(stretches_of(order, 0, 0, 7) ==
+        std::vector<Stretch>{{2, 0, 1}, {5, 1, 1}, {4, 2, 1}, {0, 3, 1}, {3, 4, 1}, {6, 5, 1}, {1, 6, 1}});
   const QueryOrder blocks = order_of({{1, 1, 1, 8, 8, 8, 8, 2}, 1, 8}, 9, memory);
-  CHECK(runs_of(blocks, 0, 1, 7) == std::vector<Run>{{4, 0, 4}, {0, 4, 2}});
-  CHECK(runs_of(blocks, 0, 4, 4).empty());
+  CHECK(stretches_of(blocks, 0, 1, 7) == std::vector<Stretch>{{4, 0, 4}, {0, 4, 2}});
+  CHECK(stretches_of(blocks, 0, 4, 4).empty());
 }
 
 TEST_CASE("query order: a long row of any lengths is sorted to within a 256th of the keys") {
@@ -92,7 +93,8 @@ TEST_CASE("query order: as they lie where lengths never fall, with causal masks,
   std::vector<std::int32_t> memory;
   const auto stays = [&](const PerQuery& lens, std::int64_t num_keys, Causal causal) {
     const QueryOrder order = order_of(lens, num_keys, memory, causal);
-    return !order.is_changed() && order.at(0, 2) == 2 && runs_of(order, 0, 1, 3) == std::vector<Run>{{1, 0, 2}};
+    return !order.is_changed() && order.at(0, 2) == 2 &&
+           stretches_of(order, 0, 1, 3) == std::vector<Stretch>{{1, 0, 2}};
   };
   CHECK(stays({{0, 3, 3, 4, 7, 7, 7, 7}, 2, 4}, 9, Causal::kNone));
   CHECK(stays({{9, 8, 7, 6}, 1, 4}, 9, Causal::kTopLeft));  // fewer than any length
@@ -101,6 +103,22 @@ TEST_CASE("query order: as they lie where lengths never fall, with causal masks,
   CHECK(stays({{0, 0, 0, 0}, 1, 4}, 0, Causal::kNone));
   CHECK(!order_of({{}, 0, 4}, 9, memory).is_changed());
   CHECK(!order_of({{}, 2, 0}, 9, memory).is_changed());
+}
+
+TEST_CASE("query order: plans say that they take it, where runs may give lengths per query and tiles are packed") {
+  const auto says = [](const Attention& layer, const PlanOptions& options) {
+    const Shape shape{.num_queries = 200, .num_keys = 300, .query_size = 64, .key_size = 64};
+    return layer.plan(shape, options).explain().find("\n  order ") != std::string::npos;
+  };
+  const DotAttention dot;
+  CHECK(says(dot, {.path = "dot/fused"}));
+  CHECK(says(dot, {.valid_lens = ValidLens::kPerQuery, .path = "dot/fused"}));
+  CHECK(says(GaussianAttention(), {.path = "dot/fused"}));
+  CHECK(!says(dot, {.valid_lens = ValidLens::kNone, .path = "dot/fused"}));
+  CHECK(!says(dot, {.valid_lens = ValidLens::kPerBatch, .path = "dot/fused"}));
+  CHECK(!says(dot, {.attention_weights = true, .path = "dot/fused"}));
+  CHECK(!says(dot, {.path = "dot/materialised"}));
+  CHECK(!says(dot, {.path = "dot/lanes"}));
 }
 
 // Rows of rising lengths are met as they lie: the same rows in another order have to have the same bits, on one thread
