@@ -28,8 +28,8 @@ KeySpans::KeySpans(const HeadSpans& head, KeyWindow* window, std::byte* worker)
   are_packed_ = center_.key == central_key(job.keys, head.b, head.h, prepared, score_size_).key;
 }
 
-void KeySpans::hold(std::size_t span) {
-  if (window_ != nullptr) window_->hold(head_.b, head_.b + 1, span, span + head_.size_of(span));
+bool KeySpans::hold(std::size_t span) {
+  return window_ == nullptr || window_->hold(head_.b, head_.b + 1, span, span + head_.size_of(span));
 }
 
 const float* KeySpans::panels(std::size_t first) {

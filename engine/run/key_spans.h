@@ -23,8 +23,8 @@ class KeySpans {
   // Whether that follows from the keys which a row sees that sees the first `len` of the head.
   bool sees_center(std::int32_t len) const { return len >= 0 && static_cast<std::size_t>(len) >= center_.seen; }
 
-  // The span that begins with key `span` is used next: projects it, if that is done here.
-  void hold(std::size_t span);
+  // The span that begins with key `span` is used next: projects it, if that is done here. False if that failed.
+  [[nodiscard]] bool hold(std::size_t span);
 
   // Keys from `first` on, a multiple of the panel width, to the end of their span, or where products go by parts, of
   // their tile: as panels ...

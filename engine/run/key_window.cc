@@ -3,14 +3,15 @@
 #include <algorithm>
 
 namespace attend::detail {
-void KeyWindow::hold(std::int64_t b, std::int64_t b_end, std::size_t first, std::size_t last) {
+bool KeyWindow::hold(std::int64_t b, std::int64_t b_end, std::size_t first, std::size_t last) {
   const bool held = b >= side_.first_entry && b_end <= b_end_ && first >= side_.first_key && last <= last_;
-  if (held) return;
+  if (held || failed_) return !failed_;
   side_.first_entry = b;
   side_.first_key = first;
   b_end_ = b_end;
   last_ = last;
   project(b, b_end, first, last, KeysIntoSide(side_, keys_.starts));
+  return !failed_;
 }
 
 void KeyWindow::pack(std::int64_t b, std::size_t first, std::size_t last, float* panels) {

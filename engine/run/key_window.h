@@ -22,8 +22,9 @@ class KeyWindow {
   const KeySide& side() const { return side_; }
 
   // Makes the exponentials of keys `first` to last - 1, as far as they are visible, of entries b to b_end - 1; nothing
-  // if they are there. Several entries: whole ones.
-  void hold(std::int64_t b, std::int64_t b_end, std::size_t first, std::size_t last);
+  // if they are there. Several entries: whole ones. False: oneDNN has failed, now or before, and what lies there
+  // must not be scored: kernels read what the maxima of rows tell them to.
+  [[nodiscard]] bool hold(std::int64_t b, std::int64_t b_end, std::size_t first, std::size_t last);
 
   // Packs the projected keys themselves, of one entry, into panels.
   void pack(std::int64_t b, std::size_t first, std::size_t last, float* panels);

@@ -88,7 +88,7 @@ class HeadGroup {
     tile_scores_.take_queries(h_, m, rows, lens_.lens);
     tile_values_.begin(rows);
     if (plan_.pooling == Pooling::kMaterialised) return pool_materialised(group);
-    pool_fused(group);
+    if (!pool_fused(group)) return;
     kernels_.softmax_tile.total_sums(row_sums_, rows, row_totals_);
     if (plan_.has_chunks()) {
       return store_chunk(job_, head_.b, h_, chunk, m, rows, tile_values_.accumulators(0), row_max_, row_totals_);
@@ -120,11 +120,11 @@ class HeadGroup {
   }
 
   // Pass by pass of keys, tile by tile of queries, key tile by key tile; softmax_tile.h states the recurrence. A row
-  // meets its keys in order whatever the passes.
-  void pool_fused(const Tile& group) {
+  // meets its keys in order whatever the passes. False: keys could not be projected.
+  [[nodiscard]] bool pool_fused(const Tile& group) {
     start_softmax(group.rows);
     for (std::size_t pass = head_.begin; pass < group.longest; pass += plan_.pass_keys) {
-      keys_.hold(pass);
+      if (!keys_.hold(pass)) return false;
       const std::size_t pass_end = std::min(pass + plan_.pass_keys, group.longest);
       if (pass_end == group.longest) prefetch_next(group);
       next_keys_.set_current_keys(values_, pass, pass_end, group.longest, is_last_group_);
@@ -140,6 +140,7 @@ class HeadGroup {
         }
       }
     }
+    return true;
   }
 
   // Scores, softmax and pooling of keys first ... end - 1 in one.
@@ -362,7 +363,8 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
   if (job.key_job.map != nullptr) {
     window.emplace(plan, job.key_job, worker);
     // Additive layers have one head, so heads are entries.
-    if (plan.window_keys >= plan.key_capacity) window->hold(own.first_head, own.last_head, 0, plan.key_capacity);
+    const bool takes_all = plan.window_keys >= plan.key_capacity;
+    if (takes_all && !window->hold(own.first_head, own.last_head, 0, plan.key_capacity)) return false;
   }
   const TilesOfThread tiles(plan);
   NextRows next_rows(job);

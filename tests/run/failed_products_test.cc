@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -14,6 +15,7 @@
 #include "engine/plan/planner.h"
 #include "tests/support/allocations.h"
 #include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
 #include "tests/support/prepared.h"
 #include "tests/support/random.h"
 #include "tests/support/run.h"
@@ -87,10 +89,10 @@ class PoorExecutor final : public Executor {
 };
 
 struct Problem {
-  explicit Problem(std::int64_t batch = kShape.batch)
+  explicit Problem(std::int64_t batch = kShape.batch, std::int64_t num_keys = kShape.num_keys)
       : queries(Random(6).normal({batch, kShape.num_queries, kSize})),
-        keys(Random(7).normal({batch, kShape.num_keys, kSize})),
-        values(Random(8).normal({batch, kShape.num_keys, kSize})) {}
+        keys(Random(7).normal({batch, num_keys, kSize})),
+        values(Random(8).normal({batch, num_keys, kSize})) {}
 
   Inputs inputs() const { return {.queries = queries.view(), .keys = keys.view(), .values = values.view()}; }
   KeyInputs key_inputs() const { return {.keys = keys.view(), .values = values.view()}; }
@@ -138,16 +140,24 @@ TEST_CASE("failed products: keys that are projected where they are pooled" *
   layer->value = layer->output = nullptr;
   layer->w_v_scales.clear();
   set_score_weights(*layer, layer->w_v);
-  Shape shape = kShape;
-  shape.batch = 40;  // entries enough for two threads
-  const auto plan = detail::make_plan(layer, shape, {.threads = 2});
-  REQUIRE(plan->window_keys > 0);
-  const Problem problem(shape.batch);
-  const Unprepared unprepared(*plan, &PlanImpl::key_map, 2);
-  PoorExecutor poor;
-  CHECK(missing_parts(error_message([&] { run_plan(unprepared.plan(), problem.inputs(), false, &poor); }), {kFailed}) ==
-        "");
-  CHECK(same_bits(run_plan(unprepared.plan(), problem.inputs()), run_plan(Plan(plan), problem.inputs())));
+  for_each_target([&](const Target& target) {
+    // Entries enough for two threads: whole ones projected by an item, and of many keys some at a time.
+    for (const auto& [batch, num_keys] : {std::pair<std::int64_t, std::int64_t>{40, 50}, {8, 5000}}) {
+      INFO(batch, " x ", num_keys);
+      Shape shape = kShape;
+      shape.batch = batch;
+      shape.num_keys = num_keys;
+      const auto plan = detail::make_plan(layer, shape, {.threads = 2, .target = target});
+      REQUIRE(plan->window_keys > 0);
+      CHECK((plan->window_keys >= plan->key_capacity) == (num_keys == 50));
+      const Problem problem(batch, num_keys);
+      const Unprepared unprepared(*plan, &PlanImpl::key_map, 2);
+      PoorExecutor poor;
+      CHECK(missing_parts(error_message([&] { run_plan(unprepared.plan(), problem.inputs(), false, &poor); }),
+                          {kFailed}) == "");
+      CHECK(same_bits(run_plan(unprepared.plan(), problem.inputs()), run_plan(Plan(plan), problem.inputs())));
+    }
+  });
 }
 
 TEST_CASE("failed products: what is prepared or appended to is left empty, and can be prepared again" *
