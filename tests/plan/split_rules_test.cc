@@ -25,6 +25,7 @@ struct SplitCase {
   ValidLens lens = ValidLens::kNone;
   Causal causal = Causal::kNone;
   std::int64_t kv_heads = 0;  // or as many as heads
+  Target target = Target::best();
 };
 
 detail::PlanImpl plan_of(const SplitCase& c, const std::string& path) {
@@ -37,6 +38,7 @@ detail::PlanImpl plan_of(const SplitCase& c, const std::string& path) {
                     .num_heads = c.heads,
                     .num_kv_heads = c.kv_heads};
   PlanOptions options;
+  options.target = c.target;
   options.path = path;
   options.threads = c.threads;
   options.valid_lens = c.lens;
@@ -125,19 +127,27 @@ TEST_CASE("split: lanes are cut into groups where heads do not come out even, as
 }
 
 TEST_CASE("split: in the order of memory, lanes leave entries whole where threads come out even") {
-  for (const ValidLens lens : {ValidLens::kAny, ValidLens::kNone, ValidLens::kPerBatch}) {
-    CHECK(head_ranges({3, 8, 16, 1, lens}) == 1);
-    CHECK(head_ranges({64, 8, 16, 2, lens}) == 1);
-  }
-  CHECK(head_ranges({2, 8, 16, 2}) == 1);
-  CHECK(head_ranges({1, 8, 16, 2}) == 2);
-  CHECK(head_ranges({3, 8, 16, 2}) == 2);
-  CHECK(head_ranges({1, 8, 16, 16}) == 8);
-  // Not known to be alike: two items a thread, or four where they will not be.
-  CHECK(head_ranges({4, 8, 16, 2, ValidLens::kAny}) == 1);
-  CHECK(head_ranges({2, 8, 16, 2, ValidLens::kAny}) == 2);
-  CHECK(head_ranges({4, 8, 16, 2, ValidLens::kPerBatch}) == 2);
-  CHECK(head_ranges({1, 8, 16, 2, ValidLens::kPerBatch}) == 8);
+  for_each_target([](const Target& target) {
+    // Of one vector of queries, which is not cut.
+    const auto lanes = static_cast<std::int64_t>(kernels::query_lanes_kernels(target.id()).lanes);
+    const auto ranges = [&](std::int64_t batch, int threads, ValidLens lens = ValidLens::kNone) {
+      return head_ranges(
+          {.batch = batch, .heads = 8, .num_queries = lanes, .threads = threads, .lens = lens, .target = target});
+    };
+    for (const ValidLens lens : {ValidLens::kAny, ValidLens::kNone, ValidLens::kPerBatch}) {
+      CHECK(ranges(3, 1, lens) == 1);
+      CHECK(ranges(64, 2, lens) == 1);
+    }
+    CHECK(ranges(2, 2) == 1);
+    CHECK(ranges(1, 2) == 2);
+    CHECK(ranges(3, 2) == 2);
+    CHECK(ranges(1, 16) == 8);
+    // Not known to be alike: two items a thread, or four where they will not be.
+    CHECK(ranges(4, 2, ValidLens::kAny) == 1);
+    CHECK(ranges(2, 2, ValidLens::kAny) == 2);
+    CHECK(ranges(4, 2, ValidLens::kPerBatch) == 2);
+    CHECK(ranges(1, 2, ValidLens::kPerBatch) == 8);
+  });
 }
 
 }  // namespace attend::tests

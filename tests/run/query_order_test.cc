@@ -106,8 +106,8 @@ TEST_CASE("query order: as they lie where lengths never fall, with causal masks,
 }
 
 TEST_CASE("query order: plans say that they take it, where runs may give lengths per query and tiles are packed") {
-  const auto says = [](const Attention& layer, const PlanOptions& options) {
-    const Shape shape{.num_queries = 200, .num_keys = 300, .query_size = 64, .key_size = 64};
+  const auto says = [](const Attention& layer, const PlanOptions& options, std::int64_t queries = 200) {
+    const Shape shape{.num_queries = queries, .num_keys = 300, .query_size = 64, .key_size = 64};
     return layer.plan(shape, options).explain().find("\n  order ") != std::string::npos;
   };
   const DotAttention dot;
@@ -118,7 +118,8 @@ TEST_CASE("query order: plans say that they take it, where runs may give lengths
   CHECK(!says(dot, {.valid_lens = ValidLens::kPerBatch, .path = "dot/fused"}));
   CHECK(!says(dot, {.attention_weights = true, .path = "dot/fused"}));
   CHECK(!says(dot, {.path = "dot/materialised"}));
-  CHECK(!says(dot, {.path = "dot/lanes"}));
+  CHECK(!says(dot, {.path = "dot/lanes"}, 8));
+  CHECK(!says(dot, {.path = "dot/decode"}, 1));
 }
 
 // Rows of rising lengths are met as they lie: the same rows in another order have to have the same bits, on one thread
