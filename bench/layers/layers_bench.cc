@@ -52,6 +52,7 @@ void register_other_scores() {
     return dot_problem({8, 12, 12, 512, 512, 64, Causal::kNone, random_lens(8 * 512, 512, kLensSeed)});
   });
   register_layer("dot/b8_h12_m512_n512_d64_query_lens", {}, lens_per_query, count_dot);
+  register_layer("dot/b8_h12_m512_n512_d64_query_lens_weights", {.attention_weights = true}, lens_per_query, count_dot);
   register_layer("gaussian/b1_h12_m512_n512_d64", {}, shared_problem([] {
                    return gaussian_problem({1, 12, 12, 512, 512, 64});
                  }),

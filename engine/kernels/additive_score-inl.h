@@ -47,6 +47,13 @@ HWY_INLINE hn::Vec<D> AdditiveScore(D d, const float* HWY_RESTRICT query, const 
   return hn::Sub(sum, lost);
 }
 
+// Where row m of the queries is; args: AdditiveScoreArgs or FactoredScoreArgs.
+template <class Args>
+HWY_INLINE const float* QueryRow(const Args& args, size_t m) {
+  const std::ptrdiff_t row = args.query_numbers != nullptr ? args.query_numbers[m] : static_cast<std::ptrdiff_t>(m);
+  return args.queries + row * args.queries_stride;
+}
+
 // One vector of keys, all queries, then the next vector: the keys' column, num_hiddens vectors, stays in L1.
 template <class D>
 HWY_INLINE void AdditiveScoreDirect(D d, const AdditiveScoreArgs& args) {
@@ -57,9 +64,8 @@ HWY_INLINE void AdditiveScoreDirect(D d, const AdditiveScoreArgs& args) {
       const float* keys = args.keys + panel * args.keys_panel_stride + lane;
       for (size_t m = 0; m < args.num_queries; ++m) {
         const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m);
-        const float* query = args.queries + row * args.queries_stride;
         float* scores = args.scores + row * args.scores_stride + panel * panel_width + lane;
-        hn::Store(AdditiveScore(d, query, keys, panel_width, args.w_v, args.num_hiddens), d, scores);
+        hn::Store(AdditiveScore(d, QueryRow(args, m), keys, panel_width, args.w_v, args.num_hiddens), d, scores);
       }
     }
   }

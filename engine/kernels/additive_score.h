@@ -15,8 +15,9 @@
 namespace attend::kernels {
 
 struct AdditiveScoreArgs {
-  const float* queries;           // row m at queries + m * queries_stride, num_hiddens elements
-  std::ptrdiff_t queries_stride;  // elements
+  const float* queries;                         // row m at queries + m * queries_stride, num_hiddens elements
+  std::ptrdiff_t queries_stride;                // elements
+  const std::int32_t* query_numbers = nullptr;  // num_queries: at queries + query_numbers[m] * queries_stride instead
   const float* keys;  // panels, as pack.keys leaves them: panel p at keys + p * keys_panel_stride, [u][panel_width]
   std::size_t keys_panel_stride;  // elements
   const float* w_v;               // num_hiddens elements
@@ -58,7 +59,9 @@ constexpr std::size_t exps_width(std::size_t num_keys, std::size_t lanes) {
 struct FactoredScoreArgs {
   const float* queries;           // pre-activations a: row m at queries + m * queries_stride, num_hiddens elements
   std::ptrdiff_t queries_stride;  // elements
-  const float* query_exps;        // alpha e^2a, likewise; from exp_rows with factors = folded_w_v
+  const std::int32_t* query_numbers = nullptr;  // as AdditiveScoreArgs::query_numbers
+  const float* query_exps;  // alpha e^2a: row m at query_exps + m * query_exps_stride; from exp_rows with factors =
+                            // folded_w_v
   std::ptrdiff_t query_exps_stride;
   const float* query_max;         // num_queries: max_u |a|; from exp_rows
   const float* keys;              // pre-activations b in panels, as AdditiveScoreArgs::keys

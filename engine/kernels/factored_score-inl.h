@@ -195,7 +195,7 @@ HWY_INLINE void RationalStep(D d, const FactoredScoreArgs& args, size_t m, size_
   const float* keys = args.keys + panel * args.keys_panel_stride;
   for (size_t i = 0; i < num_rows; ++i) {
     const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m + i);
-    const float* query = args.queries + row * args.queries_stride;
+    const float* query = QueryRow(args, m + i);
     float* scores = args.scores + row * args.scores_stride + panel * PanelWidth(d);
     for (size_t lane = 0; lane < num_vectors * hn::Lanes(d); lane += hn::Lanes(d)) {
       hn::Store(AdditiveScore(d, query, keys + lane, PanelWidth(d), args.w_v, args.num_hiddens), d, scores + lane);

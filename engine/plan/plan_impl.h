@@ -184,11 +184,9 @@ struct PlanImpl {
   // Whether items are chunks of keys, whose results merge_chunks joins.
   bool has_chunks() const { return chunk_keys > 0; }
   // Whether tiles may take queries by their lengths instead of their places (run/query_order.h), where a run gives each
-  // its own. Not where whole rows of weights are written, tile by tile, nor of additive scores, which use queries where
-  // they lie.
+  // its own.
   bool may_order_queries() const {
-    return pooling == Pooling::kFused && !has_chunks() && layer->score != Score::kAdditive &&
-           !options.attention_weights &&
+    return !reads_rows() && !has_chunks() &&
            (options.valid_lens == ValidLens::kAny || options.valid_lens == ValidLens::kPerQuery);
   }
   // Of all keys that the plan is for.

@@ -103,6 +103,16 @@ class HeadGroup {
     job_.order.for_each_stretch(head_.b, m, m + static_cast<std::int64_t>(rows), take);
   }
 
+  // The same, one by one: take(query, row).
+  template <class Take>
+  void for_each_row(std::int64_t m, std::size_t rows, const Take& take) const {
+    for_each_stretch(m, rows, [&](std::int64_t query, std::size_t row, std::size_t count) {
+      for (std::size_t r = 0; r < count; ++r) take(query + static_cast<std::int64_t>(r), row + r);
+    });
+  }
+
+  float* weights_of(std::int64_t query) const { return job_.attention_weights.at(head_.b, h_, query); }
+
   // The scores of a tile and keys first ... first + columns - 1, and in tile_lens_ how many of these each query sees.
   void score(const Tile& tile, std::size_t first, std::size_t columns, float* scores, float* max_lanes) {
     lens_.within(tile.row, tile.rows, first, columns, tile_lens_);
@@ -170,27 +180,27 @@ class HeadGroup {
   // Weights of rows whose sums are known: their scores once more, 2^(s - m) / l.
   void return_weights(const Tile& group) {
     const auto num_keys = static_cast<std::size_t>(job_.num_keys);
-    const std::ptrdiff_t stride = job_.attention_weights.row_stride;
     for (std::size_t row = 0; row < group.rows; row += plan_.tile_queries) {
       const Tile tile = lens_.tile_at(group.m, row, std::min(plan_.tile_queries, group.rows - row));
-      float* weights = job_.attention_weights.at(head_.b, h_, tile.m);
       for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
         const std::size_t columns = std::min(plan_.tile_keys, tile.longest - first);
         score(tile, first, columns, scores_, nullptr);
-        kernels_.softmax_tile.weights({.scores = scores_,
-                                       .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
-                                       .num_rows = tile.rows,
-                                       .num_columns = columns,
-                                       .lens = tile_lens_,
-                                       .scale = plan_.score_scale,
-                                       .row_max = row_max_ + row,
-                                       .row_sum = row_totals_ + row,
-                                       .weights = weights + first,
-                                       .weights_stride = stride});
+        for_each_stretch(tile.m, tile.rows, [&](std::int64_t query, std::size_t r, std::size_t count) {
+          kernels_.softmax_tile.weights({.scores = scores_ + r * plan_.scores_stride,
+                                         .scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                         .num_rows = count,
+                                         .num_columns = columns,
+                                         .lens = tile_lens_ + r,
+                                         .scale = plan_.score_scale,
+                                         .row_max = row_max_ + row + r,
+                                         .row_sum = row_totals_ + row + r,
+                                         .weights = weights_of(query) + first,
+                                         .weights_stride = job_.attention_weights.row_stride});
+        });
       }
-      for (std::size_t r = 0; r < tile.rows; ++r) {
-        std::fill_n(weights + static_cast<std::ptrdiff_t>(r) * stride + tile.longest, num_keys - tile.longest, 0.0f);
-      }
+      for_each_row(tile.m, tile.rows, [&](std::int64_t query, std::size_t) {
+        std::fill_n(weights_of(query) + tile.longest, num_keys - tile.longest, 0.0f);
+      });
     }
   }
 
@@ -201,12 +211,13 @@ class HeadGroup {
     for (std::size_t first = 0; first < tile.longest; first += plan_.tile_keys) {
       score(tile, first, std::min(plan_.tile_keys, tile.longest - first), scores_ + first, nullptr);
     }
-    // By pairs values are pooled by powers of their size, plainly by the weights, where these are wanted: written while
-    // exponentials give stores time, they are some 2 % faster on AVX2 (Zen 4).
+    // By pairs values are pooled by powers of their size, plainly by the weights, where these are wanted and rows lie
+    // side by side: written while exponentials give stores time, they are some 2 % faster on AVX2 (Zen 4).
     const bool wanted = job_.attention_weights.data != nullptr, by_powers = plan_.pairs_values;
-    float* weights = wanted ? job_.attention_weights.at(head_.b, h_, tile.m) : scores_;
+    const bool in_place = !wanted || job_.order.is_changed();
+    float* weights = in_place ? scores_ : weights_of(tile.m);
     const auto scores_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride);
-    const std::ptrdiff_t weights_stride = wanted ? job_.attention_weights.row_stride : scores_stride;
+    const std::ptrdiff_t weights_stride = in_place ? scores_stride : job_.attention_weights.row_stride;
     by_powers ? take_powers(tile) : weigh(tile, weights, weights_stride);
     const float* p = by_powers ? scores_ : weights;
     const std::ptrdiff_t p_stride = by_powers ? scores_stride : weights_stride;
@@ -217,15 +228,33 @@ class HeadGroup {
       tile_values_.pool(tile, p + first, p_stride, first, columns, tile_lens_);
     }
     finish(tile.m, tile.rows);
-    if (!wanted || !by_powers) return;
-    kernels_.softmax_tile.normalise({.powers = scores_,
-                                     .powers_stride = scores_stride,
-                                     .num_rows = tile.rows,
-                                     .num_columns = static_cast<std::size_t>(job_.num_keys),
-                                     .lens = lens_.lens,
-                                     .row_sum = row_totals_,
-                                     .weights = weights,
-                                     .weights_stride = weights_stride});
+    if (!wanted) return;
+    if (by_powers) return return_normalised(tile);
+    if (in_place) return_scattered(tile);
+  }
+
+  // Powers of whole rows, as weights.
+  void return_normalised(const Tile& tile) {
+    for_each_stretch(tile.m, tile.rows, [&](std::int64_t query, std::size_t row, std::size_t count) {
+      kernels_.softmax_tile.normalise({.powers = scores_ + row * plan_.scores_stride,
+                                       .powers_stride = static_cast<std::ptrdiff_t>(plan_.scores_stride),
+                                       .num_rows = count,
+                                       .num_columns = static_cast<std::size_t>(job_.num_keys),
+                                       .lens = lens_.lens + row,
+                                       .row_sum = row_totals_ + row,
+                                       .weights = weights_of(query),
+                                       .weights_stride = job_.attention_weights.row_stride});
+    });
+  }
+
+  // Weights of whole rows, which values were pooled by.
+  void return_scattered(const Tile& tile) {
+    for_each_row(tile.m, tile.rows, [&](std::int64_t query, std::size_t row) {
+      const float* weights = scores_ + row * plan_.scores_stride;
+      float* to = weights_of(query);
+      std::copy_n(weights, tile.longest, to);
+      std::fill_n(to + tile.longest, static_cast<std::size_t>(job_.num_keys) - tile.longest, 0.0f);
+    });
   }
 
   // Whole rows of scores become powers, and row_totals_ their sums.

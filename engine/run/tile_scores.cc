@@ -34,16 +34,7 @@ TileScores::TileScores(const HeadSpans& head, KeySpans& keys, std::byte* worker,
 void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, const std::int32_t* lens) {
   h_ = h;
   rows_ = rows;
-  if (plan_.factored) {
-    kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, m),
-                                      .stride = job_.queries.row_stride,
-                                      .num_rows = rows,
-                                      .num_hiddens = size_,
-                                      .factors = folded_w_v(),
-                                      .exps = query_exps_,
-                                      .exps_stride = static_cast<std::ptrdiff_t>(size_),
-                                      .row_max = query_max_});
-  }
+  if (plan_.factored) take_exponentials(m, rows);
   if (plan_.layer->score == Score::kAdditive) return;
   if (plan_.layer->score == Score::kGaussian) {
     any_by_formula_ = false;
@@ -82,6 +73,25 @@ void TileScores::take_queries(std::int64_t h, std::int64_t m, std::size_t rows, 
                             .copies = paired_queries_,
                             .copies_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
                             .paired = paired_rows_});
+}
+
+void TileScores::take_exponentials(std::int64_t m, std::size_t rows) {
+  const auto take = [&](std::int64_t query, std::size_t row, std::size_t count) {
+    kernels_.additive_score.exp_rows({.rows = job_.queries.at(b_, h_, query),
+                                      .stride = job_.queries.row_stride,
+                                      .num_rows = count,
+                                      .num_hiddens = size_,
+                                      .factors = folded_w_v(),
+                                      .exps = query_exps_ + row * size_,
+                                      .exps_stride = static_cast<std::ptrdiff_t>(size_),
+                                      .row_max = query_max_ + row});
+  };
+  job_.order.for_each_stretch(b_, m, m + static_cast<std::int64_t>(rows), take);
+}
+
+TileScores::QueriesOfTile TileScores::queries_of(const Tile& tile) const {
+  if (!job_.order.is_changed()) return {job_.queries.at(b_, h_, tile.m), nullptr};
+  return {job_.queries.at(b_, h_, 0), job_.order.numbers(b_, tile.m)};
 }
 
 void TileScores::score(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens,
@@ -167,8 +177,10 @@ void TileScores::score_by_formula(const Tile& tile, std::size_t first, const std
 }
 
 void TileScores::score_by_tanh(const Tile& tile, std::size_t first, std::size_t columns, float* scores) {
-  kernels_.additive_score.direct({.queries = job_.queries.at(b_, h_, tile.m),
+  const QueriesOfTile queries = queries_of(tile);
+  kernels_.additive_score.direct({.queries = queries.rows,
                                   .queries_stride = job_.queries.row_stride,
+                                  .query_numbers = queries.numbers,
                                   .keys = keys_.panels(first),
                                   .keys_panel_stride = panel_stride_,
                                   .w_v = w_v(),
@@ -183,8 +195,10 @@ void TileScores::score_by_exponentials(const Tile& tile, std::size_t first, std:
                                        const std::int32_t* lens, float* scores) {
   std::array<std::uint32_t, kernels::kNumScoreTiers> counts{};
   const std::size_t tiles_left = divide_up(rows_ - tile.row, plan_.tile_queries);
-  kernels_.additive_score.factored({.queries = job_.queries.at(b_, h_, tile.m),
+  const QueriesOfTile queries = queries_of(tile);
+  kernels_.additive_score.factored({.queries = queries.rows,
                                     .queries_stride = job_.queries.row_stride,
+                                    .query_numbers = queries.numbers,
                                     .query_exps = query_exps_ + tile.row * size_,
                                     .query_exps_stride = static_cast<std::ptrdiff_t>(size_),
                                     .query_max = query_max_ + tile.row,

@@ -38,6 +38,13 @@ class TileScores {
              float* max_lanes);
 
  private:
+  void take_exponentials(std::int64_t m, std::size_t rows);
+  // As additive kernels want them: from `rows` on, or those of these numbers.
+  struct QueriesOfTile {
+    const float* rows;
+    const std::int32_t* numbers;
+  };
+  QueriesOfTile queries_of(const Tile& tile) const;
   void score_products(const Tile& tile, std::size_t first, std::size_t columns, const std::int32_t* lens, float* scores,
                       float* max_lanes);
   bool goes_by_formula(std::int64_t m) const;

@@ -116,16 +116,17 @@ TEST_CASE("query order: plans say that they take it, where runs may give lengths
   CHECK(says(GaussianAttention(), {.path = "dot/fused"}));
   CHECK(!says(dot, {.valid_lens = ValidLens::kNone, .path = "dot/fused"}));
   CHECK(!says(dot, {.valid_lens = ValidLens::kPerBatch, .path = "dot/fused"}));
-  CHECK(!says(dot, {.attention_weights = true, .path = "dot/fused"}));
-  CHECK(!says(dot, {.path = "dot/materialised"}));
+  CHECK(says(dot, {.attention_weights = true, .path = "dot/fused"}));
+  CHECK(says(dot, {.path = "dot/materialised"}));
   CHECK(!says(dot, {.path = "dot/lanes"}, 8));
   CHECK(!says(dot, {.path = "dot/decode"}, 1));
 }
 
-// Rows of rising lengths are met as they lie: the same rows in another order have to have the same bits, on one thread
-// and on several.
+// Rows of rising lengths are met as they lie: the same rows in another order have to have the same bits, on every path,
+// with weights and without, on one thread and on several.
 TEST_CASE("query order: every row has the bits that it has among rows of rising lengths") {
-  for (const Layer layer : {Layer::kDot, Layer::kDotHeads, Layer::kGaussian, Layer::kMultiHead}) {
+  for (const Layer layer : {Layer::kDot, Layer::kDotHeads, Layer::kGaussian, Layer::kMultiHead, Layer::kAdditive,
+                            Layer::kMultiHeadAdditive}) {
     CaseSpec spec{.layer = layer,
                   .batch = 1,
                   .num_queries = 130,
@@ -140,34 +141,42 @@ TEST_CASE("query order: every row has the bits that it has among rows of rising 
     const auto queries = static_cast<std::size_t>(spec.num_queries);
     const std::vector<std::size_t> rows = by_length(c.lens, queries);
     LayerCase rising = c;
-    const auto move_rows = [&](const std::vector<float>& from, std::vector<float>& to) {  // of all heads
-      const std::size_t heads = layer == Layer::kDotHeads ? 3 : 1, size = from.size() / heads / queries;
-      for (std::size_t h = 0; h < heads; ++h) {
+    const auto moved = [&](const std::vector<float>& from, std::int64_t heads) {
+      const std::size_t size = from.size() / static_cast<std::size_t>(heads) / queries;
+      std::vector<float> to(from.size());
+      for (std::size_t h = 0; h < static_cast<std::size_t>(heads); ++h) {
         for (std::size_t m = 0; m < queries; ++m) {
           std::copy_n(from.data() + (h * queries + rows[m]) * size, size, to.data() + (h * queries + m) * size);
         }
       }
+      return to;
     };
-    move_rows(c.queries.data, rising.queries.data);
+    rising.queries.data = moved(c.queries.data, c.view_heads());
     for (std::size_t m = 0; m < queries; ++m) rising.lens.data[m] = c.lens.data[rows[m]];
     const reference::Result truth = c.truth();
-    for_each_target([&](const Target& target) {
-      for (const Pairs pairs : {Pairs::kNever, Pairs::kAlways}) {
-        for (const Parts parts : {Parts::kNever, Parts::kAlways}) {
-          PlanOptions options{.target = target, .pairs = pairs, .parts = parts};
-          if (layer != Layer::kGaussian) options.path = "dot/fused";
-          const Plan plan = c.attention.plan(c.shape, options);
-          const RunResult result = run_plan(plan, c.inputs(), false);
-          check_within(result.output, {}, truth, c.bound(truth));
-          std::vector<float> moved(result.output.size());
-          move_rows(result.output, moved);
-          CHECK(same_bits(moved, run_plan(plan, rising.inputs(), false).output));
-          options.threads = 3;
-          const Plan of_three = c.attention.plan(c.shape, options);
-          CHECK(same_bits(result, run_plan(of_three, c.inputs(), false)));
-        }
+    const auto check = [&](const Plan& plan, bool with_weights, PlanOptions options) {
+      const RunResult result = run_plan(plan, c.inputs(), with_weights);
+      check_within(result.output, result.attention_weights, truth, c.bound(truth));
+      const RunResult by_rising = run_plan(plan, rising.inputs(), with_weights);
+      CHECK(same_bits(moved(result.output, c.view_heads()), by_rising.output));
+      if (with_weights) {
+        CHECK(same_bits(moved(result.attention_weights, c.weight_heads()), by_rising.attention_weights));
       }
-    });
+      options.target = Target::from_name(plan.target_name());
+      options.attention_weights = with_weights;
+      options.path = plan.path();
+      options.threads = 3;
+      CHECK(same_bits(result, run_plan(c.attention.plan(c.shape, options), c.inputs(), with_weights)));
+    };
+    const bool additive = layer == Layer::kAdditive || layer == Layer::kMultiHeadAdditive;
+    for (const PlanOptions& options :
+         additive ? std::vector<PlanOptions>{{}, {.score_tier = ScoreTier::kRational}}
+                  : std::vector<PlanOptions>{{.pairs = Pairs::kNever, .parts = Parts::kNever},
+                                             {.pairs = Pairs::kAlways, .parts = Parts::kNever},
+                                             {.pairs = Pairs::kNever, .parts = Parts::kAlways}}) {
+      for_each_plan(c.attention, c.shape, options,
+                    [&](const Plan& plan, bool with_weights) { check(plan, with_weights, options); });
+    }
   }
 }
 
