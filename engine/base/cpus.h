@@ -37,8 +37,9 @@ struct Cpu {
   bool has_tiles = false;                                // AMX for bfloat16, and the system lets this process use it
   std::size_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;  // cache_bytes(1), (2) and (3)
 
-  // Adds 512 bits in units of their own: Zen 4 and later.
-  bool adds_beside_products() const { return is_amd && has_avx512; }
+  // Adds in units of its own, and has them and loads enough for products by pairs of terms (kernels/pairs.h): Zen 4 and
+  // later, which are told by L2 where a virtual machine keeps AVX-512 from its guests.
+  bool adds_beside_products() const { return is_amd && (has_avx512 || l2_bytes >= std::size_t{1} << 20); }
 
   // Zen 5 and later. L1 has room for 16 KiB that are on their way from memory, beside what is at work: Zen 4's 32 KiB
   // have none (decode_prefetch, plan/prefetch_rules.h), 48 have. Intel's of 48 KiB are not measured yet. And units take

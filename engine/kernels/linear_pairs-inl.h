@@ -8,6 +8,8 @@
 // bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 166 and
 // 111, by 256 rows 165 and 114, by 1024 rows 150 and 112; 256 x 256 by 512 rows 159 and 112.
 //
+// Without AVX-512, AVX2, on a peak of 92: 768 x 768 by 256 rows 99 and 88.
+//
 // Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers; on Zen 5 linear/*/AVX3_pairs takes as
 //               long with eight, layers 0 to 5 % less (multi_head/b32_s32_e512_h8).
 #if defined(ATTEND_KERNELS_LINEAR_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -45,6 +47,12 @@ static constexpr size_t kPairedWeightBlock = size_t{128} << 10;
 // 7.4 ms.
 static constexpr size_t kPairedTermsAhead = 64;
 static_assert(6 * kLaterPerTerm <= kLinearPanel);  // one prefetch in six terms leaves out no line
+// With 16 registers, four rows at a time would stream weights from L2 twice as fast as eight do. So sums are taken some
+// terms at a time, whose weights stay in L1 while all rows pass over them: 288 at the most, 18 KiB, whole sixes. A sum
+// that waits in memory loses no bit. EPYC (Zen 4) without AVX-512, AVX2, GFLOPS on a peak of 92, whole sums 89, plain
+// ones 88: linear/r256_i768_o768/AVX2_pairs by 144 terms 93, by 192 99, by 288 99, by 384 94.
+static constexpr bool kSumsByParts = !kHas32Registers;
+static constexpr size_t kMostTermsOfPart = 288;
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, V y0, V y1,
@@ -68,11 +76,17 @@ HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, 
   }
 }
 
-// kRows copies of rows times kVectors vectors, over the whole sum. kAhead: prefetches weights into L1.
+// Of a sum that is taken some terms at a time: whether it begins or ends with these, and between, what there is of it.
+struct PartOfSums {
+  bool first = true, last = true;
+  float* sums = nullptr;  // kMaxPairedVectors vectors of each row, aligned
+};
+
+// kRows copies of rows times kVectors vectors, over the whole sum or a part of it. kAhead: prefetches weights into L1.
 template <bool kAhead, size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums,
                             const float* HWY_RESTRICT x, std::ptrdiff_t x_stride, const PairedRow* HWY_RESTRICT paired,
-                            float* const* HWY_RESTRICT results) {
+                            float* const* HWY_RESTRICT results, const PartOfSums& part) {
   static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), in = args.in;
@@ -111,9 +125,24 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
     w0 += 3 * kLinearPanel;                       \
     w1 += 3 * kLinearPanel;                       \
   }
+#define ATTEND_PAIRS_RESUME(r)                                      \
+  if constexpr (kRows > r) {                                        \
+    const float* sum = part.sums + r * kMaxPairedVectors * lanes;   \
+    y##r##0 = hn::Load(d, sum);                                     \
+    if constexpr (kVectors > 1) y##r##1 = hn::Load(d, sum + lanes); \
+  }
+#define ATTEND_PAIRS_KEEP(r)                                        \
+  if constexpr (kRows > r) {                                        \
+    float* sum = part.sums + r * kMaxPairedVectors * lanes;         \
+    hn::Store(y##r##0, d, sum);                                     \
+    if constexpr (kVectors > 1) hn::Store(y##r##1, d, sum + lanes); \
+  }
 #define ATTEND_PAIRS_STORE(r) \
   if constexpr (kRows > r) StorePaired<kVectors>(d, args, paired[r], y##r##0, y##r##1, results[r] + args.first);
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
+  if (kSumsByParts && !part.first) {
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_RESUME)
+  }
   size_t k = 0;
   for (; k + 6 <= in; k += 6) {
     __builtin_prefetch(later, 0, 2);
@@ -129,8 +158,14 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
     w0 += kLinearPanel;
     w1 += kLinearPanel;
   }
+  if (kSumsByParts && !part.last) {
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_KEEP)
+    return;
+  }
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_STORE)
 #undef ATTEND_PAIRS_STORE
+#undef ATTEND_PAIRS_KEEP
+#undef ATTEND_PAIRS_RESUME
 #undef ATTEND_PAIRS_TERMS
 #undef ATTEND_PAIRS_LOAD
 #undef ATTEND_PAIRS_ROW
@@ -139,22 +174,62 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 
 template <bool kAhead, size_t kRows, class D>
 HWY_INLINE void PairsColumns(D d, const ColumnsArgs& args, const float* pair_sums, const float* x,
-                             std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results) {
-  if (args.columns > hn::Lanes(d)) return PairsStep<kAhead, kRows, 2>(d, args, pair_sums, x, x_stride, paired, results);
-  return PairsStep<kAhead, kRows, 1>(d, args, pair_sums, x, x_stride, paired, results);
+                             std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results,
+                             const PartOfSums& part) {
+  if (args.columns > hn::Lanes(d))
+    return PairsStep<kAhead, kRows, 2>(d, args, pair_sums, x, x_stride, paired, results, part);
+  return PairsStep<kAhead, kRows, 1>(d, args, pair_sums, x, x_stride, paired, results, part);
 }
 
 // num_rows <= kRows.
 template <bool kAhead, size_t kRows, class D>
 HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, const float* pair_sums, const float* x,
-                             std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results) {
+                             std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results,
+                             const PartOfSums& part) {
   if constexpr (kRows > 1) {
     if (num_rows < kRows) {
       // Few rows do not need code of their own without prefetches.
-      return PairsAnyRows<true, kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results);
+      return PairsAnyRows<true, kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results, part);
     }
   }
-  PairsColumns<kAhead, kRows>(d, args, pair_sums, x, x_stride, paired, results);
+  PairsColumns<kAhead, kRows>(d, args, pair_sums, x, x_stride, paired, results, part);
+}
+
+// Calls step(columns, first term, part, first row, number of rows) for groups of columns, parts of their sums, steps of
+// rows, in this order. Parts follow one another in memory as panels do, so that prefetches run ahead of all.
+template <class D, class Step>
+HWY_INLINE void ForEachPart(D d, const LinearRowsArgs& args, const Step& step_of) {
+  if (args.num_rows == 0 || args.out == 0) return;
+  const size_t in = args.in, width = kMaxPairedVectors * hn::Lanes(d), panel_stride = in * kLinearPanel;
+  HWY_ALIGN float sums[kMaxPairsRows * kMaxPairedVectors * hn::MaxLanes(D())];
+  const size_t parts = std::max<size_t>(1, hwy::DivCeil(in, kMostTermsOfPart));
+  const size_t groups = hwy::DivCeil(args.out, width), steps = hwy::DivCeil(args.num_rows, kPairedRowsPerStep);
+  const size_t written_per_step =
+      args.written_next == nullptr ? 0 : hwy::DivCeil(args.written_next->num_lines(), steps * groups);
+  const float* weights_end = args.weights + linear_panels(args.out) * panel_stride;
+  for (size_t column = 0; column < args.out; column += width) {
+    const float* weights = args.weights + column / kLinearPanel * panel_stride + column % kLinearPanel;
+    for (size_t i = 0; i < parts; ++i) {
+      const size_t first = i * (in / 6) / parts * 6, end = i + 1 < parts ? (i + 1) * (in / 6) / parts * 6 : in;
+      ColumnsArgs columns{.weights = weights + first * kLinearPanel,
+                          .panel_stride = panel_stride,
+                          .bias = args.bias == nullptr ? nullptr : args.bias + column,
+                          .in = end - first,
+                          .first = column,
+                          .columns = std::min(args.out - column, width),
+                          .later = end < in || column + width < args.out ? weights + end * kLinearPanel : args.weights,
+                          .next_rows = nullptr,
+                          .rows_ahead = 0};
+      for (size_t step = 0, row = 0; step < steps; ++step) {
+        const size_t next_row = (step + 1) * args.num_rows / steps;
+        if (i == 0 && written_per_step > 0) args.written_next->fetch_to_write(written_per_step);
+        step_of(columns, first, PartOfSums{i == 0, i + 1 == parts, sums + row * width}, row, next_row - row);
+        const size_t ahead = (end - first) * kLaterPerTerm;
+        if (columns.later + 2 * ahead < weights_end) columns.later += ahead;
+        row = next_row;
+      }
+    }
+  }
 }
 
 // Rows some at a time: those that go by pairs from their copies, then the others.
@@ -189,18 +264,24 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
       }
     }
     if (by_pairs.num_rows > 0) plain.written_next = nullptr;
-    const auto step = [&](const ColumnsArgs& columns, size_t row, size_t num_rows, auto ahead) ATTEND_INLINE_ATTR {
-      PairsAnyRows<ahead, kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first,
-                                              args.scratch + row * stride, static_cast<std::ptrdiff_t>(stride),
-                                              paired + row, results + row);
+    const auto step = [&](const ColumnsArgs& columns, size_t term, const PartOfSums& part, size_t row,
+                          size_t num_rows) ATTEND_INLINE_ATTR {
+      const auto multiply = [&](auto ahead) ATTEND_INLINE_ATTR {
+        PairsAnyRows<ahead, kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first,
+                                                args.scratch + row * stride + term, static_cast<std::ptrdiff_t>(stride),
+                                                paired + row, results + row, part);
+      };
+      if (row > 0 && (kSumsByParts || !args.prefetches_again)) return multiply(std::false_type());
+      multiply(std::true_type());
     };
-    ForEachStep<kPairedRowsPerStep, kMaxPairedVectors>(
-        d, by_pairs, kPairedWeightBlock, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
-          // Pairs with 16 registers are for tests: no need of both there.
-          const bool ahead = row == 0 || args.prefetches_again || !kHas32Registers;
-          if (!ahead) return step(columns, row, num_rows, std::false_type());
-          step(columns, row, num_rows, std::true_type());
-        });
+    if constexpr (kSumsByParts) {
+      ForEachPart(d, by_pairs, step);
+    } else {
+      ForEachStep<kPairedRowsPerStep, kMaxPairedVectors>(
+          d, by_pairs, kPairedWeightBlock, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
+            step(columns, 0, PartOfSums(), row, num_rows);
+          });
+    }
     LinearRows(d, plain);
   }
 }

@@ -149,12 +149,13 @@ HWY_INLINE PairedRow CopyForPairs(D d, const float* HWY_RESTRICT x, size_t n, fl
   return {-pair_sum * scale * scale, InverseOfPower(scale)};
 }
 
-// sum += a b. On AVX-512 told by name to leave the sum where it is: g++ 12 puts every second one into a register of a
-// or b, of which 7 in 12 terms have to be moved back. On Zen 5, whose vector units take hardly 6 instructions a cycle,
-// of which 4 compute, that shows: tile_pairs/qk_m48_n128_d64/AVX3 and _d128 5 %.
+// sum += a b. On AVX-512 and AVX2 told by name to leave the sum where it is: g++ 12 puts every second one into a
+// register of a or b, of which 7 in 12 terms have to be moved back. On Zen 5, whose vector units take hardly 6
+// instructions a cycle, of which 4 compute, that shows: tile_pairs/qk_m48_n128_d64/AVX3 and _d128 5 %; on Zen 4 with
+// AVX2 3 %, addresses below included.
 template <class D>
 HWY_INLINE void AddProduct(D /* d */, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& sum) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   asm("vfmadd231ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
 #else
   sum = hn::MulAdd(a, b, sum);
@@ -175,7 +176,7 @@ class EvenRows {
   explicit EvenRows(std::ptrdiff_t stride)  // elements
       : one_(stride * kBytes), three_(3 * one_), five_(5 * one_), seven_(7 * one_) {}
 
-  // Element kAt behind x of row kRow in every lane, x pointing into row 0. On AVX-512 the address is told by name:
+  // Element kAt behind x of row kRow in every lane, x pointing into row 0. There, too, the address is told by name:
   // compilers keep a pointer or an offset for each row. These do not find registers beside those of the columns, and
   // wait in vector registers, from where they come back behind all products that are under way. EPYC (Zen 4), AVX3,
   // GFLOPS with eight pointers and so: tile_pairs/qk_m48_n128_d64 153 and 157, _d128 158 and 164,
@@ -183,7 +184,7 @@ class EvenRows {
   template <size_t kRow, size_t kAt, class D>
   HWY_INLINE hn::Vec<D> Broadcast(D d, const float* x) const {
     static_assert(kRow < 8);
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
     // Nothing writes to rows while a step reads them, so that telling of one element is enough.
     const float& row = *x;
     hn::Vec<D> v;  // not hn::Undefined, of which g++ warns in builds for the sanitizers

@@ -28,7 +28,7 @@ TilePairsKernels Kernels() {
   return {.panels = &Panels,
           .rows = &Rows,
           .multiply = &Multiply,
-          .has_registers_for_pairs = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3};
+          .has_registers_for_pairs = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2};
 }
 
 }  // namespace

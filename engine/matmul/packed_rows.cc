@@ -126,11 +126,11 @@ void PackedRows::take_parts(const char* name) {
 }
 
 std::string PackedRows::implementation() const {
-  const auto also = [](When when, const char* how) {
-    return when == When::kNever ? std::string()
-                                : (when == When::kAlways ? ", by " : ", on AVX3 by ") + std::string(how);
+  const auto also = [](When when, const std::string& on, const char* how) {
+    return when == When::kNever ? std::string() : (when == When::kAlways ? ", by " : ", on " + on + " by ") + how;
   };
-  return "own kernel, panels of 16 columns, any rows" + also(parts_, "bfloat16 parts") + also(pairs_, "pairs of terms");
+  return "own kernel, panels of 16 columns, any rows" + also(parts_, "AVX3", "bfloat16 parts") +
+         also(pairs_, this_cpu().is_zen5() ? "AVX3" : "AVX2 and AVX3", "pairs of terms");
 }
 
 bool PackedRows::goes_by_pairs(const kernels::LinearRowsKernels& kernels) const noexcept {

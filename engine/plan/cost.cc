@@ -26,12 +26,16 @@ constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26
 // planner/*.
 constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.76, kOneVectorShare = 0.55;
 // Of scores, pooling and projections by pairs of terms, of at most 1.5 times the peak, what looking at rows takes
-// included, on Zen 4 and on Zen 5. bench: tile_pairs/*, value_pairs/*, linear/*/AVX3_pairs.
+// included, on Zen 4, on Zen 5 and on AVX2. bench: tile_pairs/*, value_pairs/*, linear/*/AVX3_pairs.
 struct PairsShares {
   double scores, pooling, projections;
 };
-constexpr PairsShares kPairsOnZen4{1.25, 1.2, 1.35}, kPairsOnZen5{1.1, 1.0, 1.2};
-const PairsShares& pairs_shares() { return this_cpu().is_zen5() ? kPairsOnZen5 : kPairsOnZen4; }
+constexpr PairsShares kPairsOnZen4{1.25, 1.2, 1.35}, kPairsOnZen5{1.1, 1.0, 1.2},
+    kPairsWith16Registers{1.0, 0.93, 1.05};
+const PairsShares& pairs_shares(const PlanImpl& plan) {
+  if (!plan.kernels->few_rows.has_32_registers) return kPairsWith16Registers;
+  return this_cpu().is_zen5() ? kPairsOnZen5 : kPairsOnZen4;
+}
 // By bfloat16 parts, of at most 16 / 6 times the peak: of scores and pooling, and of projections. bench:
 // dot/b1_h32_kv8_m2048_n2048_d128, planner/*; linear/*/AVX3_parts.
 constexpr double kPartsShare = 1.3, kPartsProjectionShare = 1.3;
@@ -97,10 +101,10 @@ double product_peak_flops(const PlanImpl& plan, double score_flops, double pool_
   if (plan.parts && plan.kernels->tile_parts.has_tiles) {
     return (score_flops * in_whole_vectors(n) + pool_flops * in_whole_vectors(columns)) / kPartsShare;
   }
-  const bool has_registers = plan.kernels->tile_pairs.has_registers_for_pairs;
-  const bool scores_by_pairs = plan.pairs_scores && has_registers, pools_by_pairs = plan.pairs_values && has_registers;
-  return score_flops * in_whole_vectors(n) / (scores_by_pairs ? pairs_shares().scores : share) +
-         pool_flops * in_whole_vectors(columns) / (pools_by_pairs ? pairs_shares().pooling : share);
+  const bool scores_by_pairs = plan.pairs_scores && plan.kernels->tile_pairs.has_registers_for_pairs;
+  const bool pools_by_pairs = plan.pairs_values && plan.kernels->value_pairs.has_registers_for_pairs;
+  return score_flops * in_whole_vectors(n) / (scores_by_pairs ? pairs_shares(plan).scores : share) +
+         pool_flops * in_whole_vectors(columns) / (pools_by_pairs ? pairs_shares(plan).pooling : share);
 }
 
 double num_items(const PlanImpl& plan) {
@@ -168,7 +172,7 @@ Cost estimate_cost(const PlanImpl& plan, const Machine& machine) {
     const double peak = map.runs_on_plan_target() ? machine.flops : machine.projection_flops;
     const kernels::LinearRowsKernels kernels = plan.linear_rows(&map);
     const double share = map.goes_by_parts(kernels)   ? kPartsProjectionShare
-                         : map.goes_by_pairs(kernels) ? pairs_shares().projections
+                         : map.goes_by_pairs(kernels) ? pairs_shares(plan).projections
                                                       : kProjectionShare;
     cost.projection_seconds += ratio(flops, peak * share);
   });

@@ -24,6 +24,18 @@ struct Threshold {
 //     size 128:  64 queries of  64 keys 1.01, of 128 1.04, of 512 1.09    512 of 512 1.12
 constexpr Threshold kScores{.rows = 48, .size = 32, .terms = 8192};
 
+// With 16 registers (AVX2), where tiles go up to 1.15 times as fast by pairs as plainly (tile_pairs/* and
+// tile_product/qk_*), and pooling no faster than its looks take. EPYC (Zen 4) without AVX-512, plain tiles' time by
+// that of scores by pairs, attend plan --layer dot --shape 1,512,512,64 --num-heads 12 --measure, and with --pairs
+// never:
+//
+//     size 64:   512 queries of 512 keys 1.00, 2048 of 2048 1.03    size 128:  512 of 512 1.03, 2048 of 2048 1.06
+constexpr Threshold kScoresWith16Registers{.rows = 256, .size = 64, .terms = 65536};
+// Rows of a projection up to which weights from memory are waited for, which whole sums fetch earlier than parts of
+// them: plain time by that of pairs, linear/r*_i2048_o8192/AVX2, 4 rows 0.85, 16 rows 0.91; of weights in L3 or L2,
+// linear/r*_i768_o768, 1 row 1.18, 4 rows 1.03, 16 rows 1.10, 256 rows 1.12.
+constexpr double kFewMappedRows = 16;
+
 // The same of pooling, whose looks are some 6 ns a row of a block of 128 keys and 3 ns a row of 64 values. Plain tiles'
 // time by that of pairs, where scores go as above:
 //
@@ -77,6 +89,9 @@ constexpr Threshold kFewerRowsOnZen5{.rows = 128, .size = 64, .terms = 16384};
 // 1024 keys, values of 256: 128 hidden units 1.06, 256 0.99; 128 queries 1.02, 64 of 256 units 0.98.
 constexpr double kAdditiveRows = 128, kValuesPerHidden = 2;
 
+// Of which the kernels take pairs for four rows at a time, not eight.
+bool has_16_registers(const PlanImpl& plan) { return !plan.kernels->few_rows.has_32_registers; }
+
 }  // namespace
 
 bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
@@ -87,8 +102,16 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu) {
   if (!fits || plan.parts || plan.options.pairs == Pairs::kNever) return false;
   if (plan.options.pairs == Pairs::kAlways) return true;
   const double rows = to_double(plan.rows_per_kv_head());
-  return cpu.adds_beside_products() && plan.kernels->tile_pairs.has_registers_for_pairs &&
-         (cpu.is_zen5() ? kScoresOnZen5 : kScores).holds(rows, size, keys);
+  if (!cpu.adds_beside_products() || !plan.kernels->tile_pairs.has_registers_for_pairs) return false;
+  if (has_16_registers(plan)) return !cpu.is_zen5() && kScoresWith16Registers.holds(rows, size, keys);
+  return (cpu.is_zen5() ? kScoresOnZen5 : kScores).holds(rows, size, keys);
+}
+
+bool map_may_go_by_pairs(const PlanImpl& plan, const matmul::Linear& map, double rows, const Cpu& cpu) {
+  if (plan.options.pairs == Pairs::kNever) return false;
+  if (!has_16_registers(plan) || plan.options.pairs == Pairs::kAlways) return true;
+  const std::size_t bytes = map.in_size() * map.out_size() * sizeof(float);
+  return rows > kFewMappedRows || bytes < cpu.least_far_bytes();
 }
 
 bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu) {

@@ -13,6 +13,9 @@ bool tiles_score_by_pairs(const PlanImpl& plan, const Cpu& cpu);
 // The same of pooling. Known once tiles are chosen.
 bool tiles_pool_by_pairs(const PlanImpl& plan, const Cpu& cpu);
 
+// Whether so many rows of a projection do, if its weights are fit for it and the kernels have the registers.
+bool map_may_go_by_pairs(const PlanImpl& plan, const matmul::Linear& map, double rows, const Cpu& cpu);
+
 // Whether scores, pooling or a projection of the plan do.
 bool goes_by_pairs(const PlanImpl& plan);
 

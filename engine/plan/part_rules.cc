@@ -1,6 +1,8 @@
 #include "engine/plan/part_rules.h"
 
 #include "engine/base/checked.h"
+#include "engine/base/cpus.h"
+#include "engine/plan/pair_rules.h"
 #include "engine/plan/tile_rules.h"
 
 namespace attend::detail {
@@ -40,7 +42,7 @@ kernels::LinearRowsKernels PlanImpl::linear_rows(const matmul::Linear* map) cons
   const bool of_keys = map == key_map || map == value_map;
   const double rows = to_double(shape.batch) * to_double(of_keys ? shape.num_keys : shape.num_queries);
   kernels::LinearRowsKernels linear = kernels->linear_rows;
-  linear.has_registers_for_pairs = linear.has_registers_for_pairs && options.pairs != Pairs::kNever;
+  linear.has_registers_for_pairs = linear.has_registers_for_pairs && map_may_go_by_pairs(*this, *map, rows, this_cpu());
   linear.has_tiles = linear.has_tiles && options.parts != Parts::kNever && rows >= kMinMappedRows;
   return linear;
 }

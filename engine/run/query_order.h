@@ -1,7 +1,7 @@
 // The order in which tiles meet the queries of an entry. Where each query has a valid length of its own, those of like
 // lengths go together: a tile takes the time of its longest. EPYC (Zen 5), medians in turns, ms in the order of memory
-// and so: dot/b8_h12_m512_n512_d64_query_lens on AVX3 40.9 and 25.6, on AVX2 64.6 and 43.2. EPYC (Zen 4) without AVX-512,
-// AVX2: that with weights (_query_lens_weights) 81.9 and 65.6, additive/b8_m64_n512_u256_query_lens, of which 7 are
+// and so: dot/b8_h12_m512_n512_d64_query_lens on AVX3 40.9 and 25.6, on AVX2 64.6 and 43.2. EPYC (Zen 4) with AVX2
+// alone: that with weights (_query_lens_weights) 81.9 and 65.6, additive/b8_m64_n512_u256_query_lens, of which 7 are
 // projections, 12.0 and 11.5.
 #ifndef ATTEND_RUN_QUERY_ORDER_H_
 #define ATTEND_RUN_QUERY_ORDER_H_

@@ -14,7 +14,7 @@
 // run makes of special values are the same for all of them: Plan::run says so.
 //
 // Products of rows and parameter matrices W, the projections, have f32 products and f32 accumulation. An element of n
-// terms is wrong by at most n 2^-24 sum |w x|. AMD's CPUs with AVX-512 take 64 to 2048 terms by pairs (Winograd 1968),
+// terms is wrong by at most n 2^-24 sum |w x|. AMD's CPUs from Zen 4 on take 64 to 2048 terms by pairs (Winograd 1968),
 // which are wrong by at most 8 n 2^-24 |w| |x| (norms) and typically as plain sums, where many elements hold the norms
 // of W's rows and of x and those of W's rows are within 16 times each other; elsewhere, and where x is not finite, they
 // multiply plainly.

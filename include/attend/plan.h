@@ -82,9 +82,9 @@ struct TierCounts {
 };
 
 // Products by pairs of terms (known as Winograd's inner product): three terms take the time of two multiply-adds on
-// CPUs that add 512 bits beside multiplying them, which AMD's with AVX-512 do. They are as exact as plain sums for
-// rows, keys, values and weights that have their norm from many elements; others are multiplied plainly. The last bits
-// differ.
+// CPUs that add in other units than they multiply in and load enough meanwhile, which AMD's do from Zen 4 on. They are
+// as exact as plain sums for rows, keys, values and weights that have their norm from many elements; others are
+// multiplied plainly. The last bits differ.
 enum class Pairs {
   kWhereFaster,  // products of queries and keys, pooling of values, and projections, by the planner's rules
   kNever,        // plain sums, also on these CPUs

@@ -182,10 +182,12 @@ TEST_CASE("cpus: AMD's with 48 KiB of L1 are Zen 5 or later") {
   CHECK_FALSE(Cpu{.l1_bytes = 48u << 10}.is_zen5());
 }
 
-TEST_CASE("cpus: AMD's with AVX-512 add beside multiplying, neither alone does") {
+TEST_CASE("cpus: AMD's with AVX-512 or 1 MiB of L2 add beside multiplying, none of these alone does") {
   CHECK(Cpu{.is_amd = true, .has_avx512 = true}.adds_beside_products());
+  CHECK(Cpu{.is_amd = true, .l2_bytes = 1u << 20}.adds_beside_products());
+  CHECK_FALSE(Cpu{.is_amd = true, .l2_bytes = 512u << 10}.adds_beside_products());
   CHECK_FALSE(Cpu{.is_amd = true}.adds_beside_products());
-  CHECK_FALSE(Cpu{.has_avx512 = true}.adds_beside_products());
+  CHECK_FALSE(Cpu{.has_avx512 = true, .l2_bytes = 2u << 20}.adds_beside_products());
 }
 
 }  // namespace

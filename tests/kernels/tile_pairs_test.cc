@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include "engine/kernels/few_rows.h"
 #include "engine/kernels/pack.h"
 #include "engine/kernels/softmax_tile.h"
 #include "engine/kernels/tile_pairs.h"
@@ -32,6 +33,7 @@ class Problem {
           const Draw& draw_query = draw_normal, const Draw& draw_key = draw_normal)
       : num_keys(keys),
         width(kernels::pack_kernels(target.id()).panel_width),
+        rows_per_step(kernels::few_rows_kernels(target.id()).has_32_registers ? 8 : 4),
         kernels_(kernels::tile_pairs_kernels(target.id())),
         plain_(kernels::tile_product_kernels(target.id())),
         lanes_(kernels::softmax_tile_kernels(target.id()).sums_stride / 2),
@@ -149,9 +151,7 @@ class Problem {
     return same_bits(scores(row), expected.data() + row * panels_ * width, static_cast<std::size_t>(lens_[row]));
   }
 
-  std::size_t rows_per_step() const { return kernels_.has_registers_for_pairs ? 8 : 4; }
-
-  const std::size_t num_keys, width;
+  const std::size_t num_keys, width, rows_per_step;
   std::size_t panels_at_a_time = 0;
   kernels::PrefetchRows* ahead = nullptr;
 
@@ -322,7 +322,7 @@ TEST_CASE("tile pairs: rows are prefetched at every step of rows and vectors, an
     problem.ahead = &ahead;
     problem.score(0, kRows);
     CHECK(problem.all_scores() == expected);
-    const std::size_t steps = (kRows + problem.rows_per_step() - 1) / problem.rows_per_step();
+    const std::size_t steps = (kRows + problem.rows_per_step - 1) / problem.rows_per_step;
     CHECK(ahead.num_rows == 1000 - 2 * steps * problem.num_keys / (2 * problem.lanes()));  // two vectors a step
   });
 }

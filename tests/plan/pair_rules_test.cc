@@ -8,7 +8,9 @@
 
 #include "attend/attend.h"
 #include "engine/kernels/kernel_set.h"
+#include "engine/matmul/linear.h"
 #include "tests/support/for_each_target.h"
+#include "tests/support/random.h"
 
 namespace attend::tests {
 namespace {
@@ -55,8 +57,7 @@ bool pools(const Target& target, const Problem& problem, const Cpu& cpu = kAddsB
 
 TEST_CASE("pair rules: on CPUs that add beside multiplying, with the registers, from where they win") {
   for_each_target([](const Target& target) {
-    const bool here = kernels::kernel_set(target.id()).tile_pairs.has_registers_for_pairs;
-    CHECK(here == target.name().starts_with("AVX3"));
+    const bool here = target.name().starts_with("AVX3");
     CHECK(by_pairs(target, {}) == here);
     CHECK(!by_pairs(target, {}, kOther));
     CHECK(!by_pairs(target, {.pairs = Pairs::kNever}));
@@ -71,6 +72,38 @@ TEST_CASE("pair rules: on CPUs that add beside multiplying, with the registers, 
     CHECK(!by_pairs(target, {.keys = 2048, .size = 31}));
     CHECK(by_pairs(target, {.keys = 64, .size = 128}) == here);
     CHECK(!by_pairs(target, {.size = 129}));
+  });
+}
+
+TEST_CASE("pair rules: with 16 registers from more rows and terms on, not on Zen 5") {
+  for_each_target([](const Target& target) {
+    if (target.name() != "AVX2") return;
+    CHECK(by_pairs(target, {.queries = 256, .keys = 1024}));
+    CHECK(!by_pairs(target, {.queries = 255, .keys = 1024}));
+    CHECK(!by_pairs(target, {.queries = 256, .keys = 1023}));
+    CHECK(by_pairs(target, {.queries = 32, .size = 128, .num_heads = 8}));
+    CHECK(!by_pairs(target, {.queries = 512, .keys = 4096, .size = 63}));
+    CHECK(!by_pairs(target, {.queries = 512, .keys = 4096}, kZen5));
+    CHECK(!by_pairs(target, {.queries = 512, .keys = 4096}, kOther));
+    CHECK(!pools(target, {.queries = 512, .keys = 4096, .values = 128}));
+  });
+}
+
+TEST_CASE("pair rules: projections of few rows by far weights go plainly with 16 registers") {
+  constexpr Cpu kCpu{.is_amd = true, .l2_bytes = 1u << 20, .l3_bytes = 32u << 20};  // 8 MiB are far
+  const Tensor near = Random(3).normal({1024, 2047}), far = Random(4).normal({1024, 2048});
+  const matmul::Linear near_map(near.view(), {}, "near", matmul::Implementation::kLinearRows),
+      far_map(far.view(), {}, "far", matmul::Implementation::kLinearRows);
+  for_each_target([&](const Target& target) {
+    const auto may = [&](const matmul::Linear& map, double rows, Pairs pairs = Pairs::kWhereFaster) {
+      return detail::map_may_go_by_pairs(plan_of(target, {.pairs = pairs}), map, rows, kCpu);
+    };
+    const bool has_32 = kernels::kernel_set(target.id()).few_rows.has_32_registers;
+    CHECK(may(near_map, 1));
+    CHECK(may(far_map, 17));
+    CHECK(may(far_map, 16) == has_32);
+    CHECK(may(far_map, 16, Pairs::kAlways));
+    CHECK(!may(near_map, 100, Pairs::kNever));
   });
 }
 

@@ -259,7 +259,7 @@ void add_words(CLI::App& app, Subcommand subcommand, Words& words) {
   add_output_words(app, subcommand, words.outputs);
   add_machine_words(app, words.target, words.threads, takes_profile,
                     subcommand == Subcommand::kCheck ? "all of them" : "the best");
-  add_way_word(app, "--pairs", words.pairs, "pairs of terms, faster on AMD's CPUs with AVX-512");
+  add_way_word(app, "--pairs", words.pairs, "pairs of terms, faster on AMD's CPUs from Zen 4 on");
   add_way_word(app, "--parts", words.parts, "bfloat16 parts, faster on Intel's CPUs with AMX");
   app.callback([subcommand, &app, &words] { check_words(app, subcommand, words); });
 }
