@@ -51,8 +51,8 @@ static_assert(6 * kLaterPerTerm <= kLinearPanel);  // one prefetch in six terms 
 // terms at a time, whose weights stay in L1 while all rows pass over them: 288 at the most, 18 KiB, whole sixes. A sum
 // that waits in memory loses no bit. EPYC (Zen 4) without AVX-512, AVX2, GFLOPS on a peak of 92, whole sums 89, plain
 // ones 88: linear/r256_i768_o768/AVX2_pairs by 144 terms 93, by 192 99, by 288 99, by 384 94.
-static constexpr bool kSumsByParts = !kHas32Registers;
-static constexpr size_t kMostTermsOfPart = 288;
+static constexpr bool kSumsBySlices = !kHas32Registers;
+static constexpr size_t kMostTermsOfSlice = 288;
 
 template <size_t kVectors, class D, class V = hn::Vec<D>>
 HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, V y0, V y1,
@@ -77,16 +77,16 @@ HWY_INLINE void StorePaired(D d, const ColumnsArgs& args, const PairedRow& row, 
 }
 
 // Of a sum that is taken some terms at a time: whether it begins or ends with these, and between, what there is of it.
-struct PartOfSums {
+struct SliceOfSums {
   bool first = true, last = true;
   float* sums = nullptr;  // kMaxPairedVectors vectors of each row, aligned
 };
 
-// kRows copies of rows times kVectors vectors, over the whole sum or a part of it. kAhead: prefetches weights into L1.
+// kRows copies of rows times kVectors vectors, over the whole sum or a slice of it. kAhead: prefetches weights into L1.
 template <bool kAhead, size_t kRows, size_t kVectors, class D>
 HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTRICT pair_sums,
                             const float* HWY_RESTRICT x, std::ptrdiff_t x_stride, const PairedRow* HWY_RESTRICT paired,
-                            float* const* HWY_RESTRICT results, const PartOfSums& part) {
+                            float* const* HWY_RESTRICT results, const SliceOfSums& slice) {
   static_assert(kRows <= 8 && kVectors <= kMaxPairedVectors);
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d), in = args.in;
@@ -127,20 +127,20 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
   }
 #define ATTEND_PAIRS_RESUME(r)                                      \
   if constexpr (kRows > r) {                                        \
-    const float* sum = part.sums + r * kMaxPairedVectors * lanes;   \
+    const float* sum = slice.sums + r * kMaxPairedVectors * lanes;  \
     y##r##0 = hn::Load(d, sum);                                     \
     if constexpr (kVectors > 1) y##r##1 = hn::Load(d, sum + lanes); \
   }
 #define ATTEND_PAIRS_KEEP(r)                                        \
   if constexpr (kRows > r) {                                        \
-    float* sum = part.sums + r * kMaxPairedVectors * lanes;         \
+    float* sum = slice.sums + r * kMaxPairedVectors * lanes;        \
     hn::Store(y##r##0, d, sum);                                     \
     if constexpr (kVectors > 1) hn::Store(y##r##1, d, sum + lanes); \
   }
 #define ATTEND_PAIRS_STORE(r) \
   if constexpr (kRows > r) StorePaired<kVectors>(d, args, paired[r], y##r##0, y##r##1, results[r] + args.first);
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
-  if (kSumsByParts && !part.first) {
+  if (kSumsBySlices && !slice.first) {
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_RESUME)
   }
   size_t k = 0;
@@ -158,7 +158,7 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
     w0 += kLinearPanel;
     w1 += kLinearPanel;
   }
-  if (kSumsByParts && !part.last) {
+  if (kSumsBySlices && !slice.last) {
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_KEEP)
     return;
   }
@@ -175,42 +175,42 @@ HWY_NOINLINE void PairsStep(D d, const ColumnsArgs& args, const float* HWY_RESTR
 template <bool kAhead, size_t kRows, class D>
 HWY_INLINE void PairsColumns(D d, const ColumnsArgs& args, const float* pair_sums, const float* x,
                              std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results,
-                             const PartOfSums& part) {
+                             const SliceOfSums& slice) {
   if (args.columns > hn::Lanes(d))
-    return PairsStep<kAhead, kRows, 2>(d, args, pair_sums, x, x_stride, paired, results, part);
-  return PairsStep<kAhead, kRows, 1>(d, args, pair_sums, x, x_stride, paired, results, part);
+    return PairsStep<kAhead, kRows, 2>(d, args, pair_sums, x, x_stride, paired, results, slice);
+  return PairsStep<kAhead, kRows, 1>(d, args, pair_sums, x, x_stride, paired, results, slice);
 }
 
 // num_rows <= kRows.
 template <bool kAhead, size_t kRows, class D>
 HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, const float* pair_sums, const float* x,
                              std::ptrdiff_t x_stride, const PairedRow* paired, float* const* results,
-                             const PartOfSums& part) {
+                             const SliceOfSums& slice) {
   if constexpr (kRows > 1) {
     if (num_rows < kRows) {
       // Few rows do not need code of their own without prefetches.
-      return PairsAnyRows<true, kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results, part);
+      return PairsAnyRows<true, kRows - 1>(d, args, num_rows, pair_sums, x, x_stride, paired, results, slice);
     }
   }
-  PairsColumns<kAhead, kRows>(d, args, pair_sums, x, x_stride, paired, results, part);
+  PairsColumns<kAhead, kRows>(d, args, pair_sums, x, x_stride, paired, results, slice);
 }
 
-// Calls step(columns, first term, part, first row, number of rows) for groups of columns, parts of their sums, steps of
-// rows, in this order. Parts follow one another in memory as panels do, so that prefetches run ahead of all.
+// Calls step(columns, first term, slice, first row, number of rows) for groups of columns, slices of their sums, steps
+// of rows, in this order. Slices follow one another in memory as panels do, so that prefetches run ahead of all.
 template <class D, class Step>
-HWY_INLINE void ForEachPart(D d, const LinearRowsArgs& args, const Step& step_of) {
+HWY_INLINE void ForEachSlice(D d, const LinearRowsArgs& args, const Step& step_of) {
   if (args.num_rows == 0 || args.out == 0) return;
   const size_t in = args.in, width = kMaxPairedVectors * hn::Lanes(d), panel_stride = in * kLinearPanel;
   HWY_ALIGN float sums[kMaxPairsRows * kMaxPairedVectors * hn::MaxLanes(D())];
-  const size_t parts = std::max<size_t>(1, hwy::DivCeil(in, kMostTermsOfPart));
+  const size_t slices = std::max<size_t>(1, hwy::DivCeil(in, kMostTermsOfSlice));
   const size_t groups = hwy::DivCeil(args.out, width), steps = hwy::DivCeil(args.num_rows, kPairedRowsPerStep);
   const size_t written_per_step =
       args.written_next == nullptr ? 0 : hwy::DivCeil(args.written_next->num_lines(), steps * groups);
   const float* weights_end = args.weights + linear_panels(args.out) * panel_stride;
   for (size_t column = 0; column < args.out; column += width) {
     const float* weights = args.weights + column / kLinearPanel * panel_stride + column % kLinearPanel;
-    for (size_t i = 0; i < parts; ++i) {
-      const size_t first = i * (in / 6) / parts * 6, end = i + 1 < parts ? (i + 1) * (in / 6) / parts * 6 : in;
+    for (size_t i = 0; i < slices; ++i) {
+      const size_t first = i * (in / 6) / slices * 6, end = i + 1 < slices ? (i + 1) * (in / 6) / slices * 6 : in;
       ColumnsArgs columns{.weights = weights + first * kLinearPanel,
                           .panel_stride = panel_stride,
                           .bias = args.bias == nullptr ? nullptr : args.bias + column,
@@ -223,7 +223,7 @@ HWY_INLINE void ForEachPart(D d, const LinearRowsArgs& args, const Step& step_of
       for (size_t step = 0, row = 0; step < steps; ++step) {
         const size_t next_row = (step + 1) * args.num_rows / steps;
         if (i == 0 && written_per_step > 0) args.written_next->fetch_to_write(written_per_step);
-        step_of(columns, first, PartOfSums{i == 0, i + 1 == parts, sums + row * width}, row, next_row - row);
+        step_of(columns, first, SliceOfSums{i == 0, i + 1 == slices, sums + row * width}, row, next_row - row);
         const size_t ahead = (end - first) * kLaterPerTerm;
         if (columns.later + 2 * ahead < weights_end) columns.later += ahead;
         row = next_row;
@@ -264,22 +264,22 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
       }
     }
     if (by_pairs.num_rows > 0) plain.written_next = nullptr;
-    const auto step = [&](const ColumnsArgs& columns, size_t term, const PartOfSums& part, size_t row,
+    const auto step = [&](const ColumnsArgs& columns, size_t term, const SliceOfSums& slice, size_t row,
                           size_t num_rows) ATTEND_INLINE_ATTR {
       const auto multiply = [&](auto ahead) ATTEND_INLINE_ATTR {
         PairsAnyRows<ahead, kPairedRowsPerStep>(d, columns, num_rows, args.pair_sums + columns.first,
                                                 args.scratch + row * stride + term, static_cast<std::ptrdiff_t>(stride),
-                                                paired + row, results + row, part);
+                                                paired + row, results + row, slice);
       };
-      if (row > 0 && (kSumsByParts || !args.prefetches_again)) return multiply(std::false_type());
+      if (row > 0 && (kSumsBySlices || !args.prefetches_again)) return multiply(std::false_type());
       multiply(std::true_type());
     };
-    if constexpr (kSumsByParts) {
-      ForEachPart(d, by_pairs, step);
+    if constexpr (kSumsBySlices) {
+      ForEachSlice(d, by_pairs, step);
     } else {
       ForEachStep<kPairedRowsPerStep, kMaxPairedVectors>(
           d, by_pairs, kPairedWeightBlock, [&](const ColumnsArgs& columns, size_t row, size_t num_rows) HWY_ATTR {
-            step(columns, 0, PartOfSums(), row, num_rows);
+            step(columns, 0, SliceOfSums(), row, num_rows);
           });
     }
     LinearRows(d, plain);
