@@ -133,20 +133,29 @@ HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t n, float me
   return in_range && is_spread ? PowerOfTwoNearSqrt(mean_square_wanted, mean_square) : 0.0f;
 }
 
-// copy = scale x, if x is to go by pairs with those of such a mean square. Its pair_sum is taken of x, since vectors of
-// the copy are not yet in memory for loads that straddle them.
+// What there is to know of scale x, if x is to go by pairs with those of such a mean square; else scale is 0. Its
+// pair_sum is taken of x, since vectors of a copy are not yet in memory for loads that straddle them.
+template <class D>
+HWY_INLINE PairedRow LookAtRow(D d, const float* HWY_RESTRICT x, size_t n, float mean_square_wanted, float& scale) {
+  float pair_sum;
+  scale = ScaleOfRow(d, x, n, mean_square_wanted, pair_sum);
+  if (scale == 0) return {0, 0};
+  return {-pair_sum * scale * scale, InverseOfPower(scale)};
+}
+
+// The same, and copy = scale x.
 template <class D>
 HWY_INLINE PairedRow CopyForPairs(D d, const float* HWY_RESTRICT x, size_t n, float mean_square_wanted,
                                   float* HWY_RESTRICT copy) {
   const size_t N = hn::Lanes(d);
-  float pair_sum;
-  const float scale = ScaleOfRow(d, x, n, mean_square_wanted, pair_sum);
-  if (scale == 0) return {0, 0};
+  float scale;
+  const PairedRow paired = LookAtRow(d, x, n, mean_square_wanted, scale);
+  if (scale == 0) return paired;
   const hn::Vec<D> factor = hn::Set(d, scale);
   size_t k = 0;
   for (; k + N <= n; k += N) hn::StoreU(hn::Mul(hn::LoadU(d, x + k), factor), d, copy + k);
   for (; k < n; ++k) copy[k] = x[k] * scale;
-  return {-pair_sum * scale * scale, InverseOfPower(scale)};
+  return paired;
 }
 
 // sum += a b. On AVX-512 and AVX2 told by name to leave the sum where it is: g++ 12 puts every second one into a
