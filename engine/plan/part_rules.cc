@@ -36,8 +36,8 @@ constexpr double kMinMappedRows = 24;
 
 }  // namespace
 
-// By pairs of terms and by bfloat16 parts unless the caller refuses them, and by parts only if the plan is for enough
-// rows: how many a run has does not touch their bits.
+// By pairs of terms and by bfloat16 parts unless the caller refuses them, and only if the plan is for enough rows: how
+// many a run has does not touch their bits.
 kernels::LinearRowsKernels PlanImpl::linear_rows(const matmul::Linear* map) const {
   const bool of_keys = map == key_map || map == value_map;
   const double rows = to_double(shape.batch) * to_double(of_keys ? shape.num_keys : shape.num_queries);

@@ -96,8 +96,8 @@ bool next_rows_go_into_l1(const Cpu& cpu) { return cpu.is_zen5(); }
 // Zen 4 wants the breaks alone: masked_softmax/r4096_n1024 on AVX3 1.40 -> 1.22 ms, _lens 1.68 -> 1.10. Where scores
 // and output are more than a fair share of L3 it wants lines, into L2, if rows have lengths, where its prefetchers lose
 // their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to
-// 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. Zen 5 wants
-// all there, for the sake of machines that others keep busy. AVX3, ms, all, breaks, lines into L1 and into L2, in a
+// 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. With AVX2
+// alone, all, breaks and lines into L2 took 1.75, 1.61 and 1.82, _lens 1.58, 1.36 and 1.49. Zen 5 wants all there, for the sake of machines that others keep busy. AVX3, ms, all, breaks, lines into L1 and into L2, in a
 // quiet minute (machine/copy 0.55) r4096_n1024 0.92, 1.06, 0.89, _lens 0.83, 0.84, 0.79; in a busy one (1.05) 1.20,
 // 1.88, 1.40, 1.52 and 1.20, 1.26, 1.39, 2.00; r4096_n128, of 2 MiB, 0.15, 0.15, 0.17. Zen 3 wants all there too, and
 // what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04; _lens
@@ -109,15 +109,19 @@ kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedS
   using kernels::SoftmaxPrefetch;
   if (!cpu.is_amd) return SoftmaxPrefetch::kAll;
   if (bytes < cpu.least_far_bytes()) return SoftmaxPrefetch::kBreaks;
-  if (!cpu.has_avx512 || cpu.is_zen5()) return SoftmaxPrefetch::kAll;
+  if (!cpu.adds_beside_products() || cpu.is_zen5()) return SoftmaxPrefetch::kAll;
   return has_lens && kernels.whole_lines ? SoftmaxPrefetch::kLinesIntoL2 : SoftmaxPrefetch::kBreaks;
 }
 
 // Row by row nothing is there to do while a row's maximum and sum are added up across lanes. EPYC (Zen 5),
 // masked_softmax_rows/* and the same with _together, us: AVX3 r64_n1024 9.4 -> 7.2, r4096_n128 136 -> 110, r4096_n1024
 // 879 -> 678, _lens 805 -> 707; AVX2 r4096_n128 192 -> 175, r4096_n1024 1217 -> 978; SSE4 587 -> 530, 4045 -> 4005;
-// SCALAR within 2 %. Others are not measured.
-bool softmax_rows_go_together(const Cpu& cpu) { return cpu.is_zen5(); }
+// SCALAR within 2 %. EPYC (Zen 4) with AVX2 alone wants it of rows of several lengths, which end at other times:
+// masked_softmax/r4096_n1024_lens AVX2 1398 -> 1201, SSE4 3594 -> 3392, but r4096_n1024 1791 -> 2221, 5625 -> 6308; of
+// AVX3 there, and of others, nothing is measured.
+bool softmax_rows_go_together(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels, bool has_lens) {
+  return cpu.is_zen5() || (cpu.adds_beside_products() && has_lens && !kernels.whole_lines);
+}
 
 std::string text_of(const LanesPrefetch& prefetch, std::size_t most_bytes) {
   // Some of the rows at work are prefetched anyway, close before their turn (kernels/lane_terms-inl.h).

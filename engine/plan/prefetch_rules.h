@@ -43,7 +43,7 @@ kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedS
                                           std::size_t bytes, bool has_lens);
 
 // Whether masked_softmax takes the passes over neighbouring rows together (kernels::MaskedSoftmaxArgs).
-bool softmax_rows_go_together(const Cpu& cpu);
+bool softmax_rows_go_together(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels, bool has_lens);
 
 // The same in words, as far as it concerns runs over up to most_bytes.
 std::string text_of(const LanesPrefetch& prefetch, std::size_t most_bytes);

@@ -84,7 +84,7 @@ void masked_softmax(TensorView<const float> input, TensorView<const std::int32_t
   const auto scores = static_cast<std::size_t>(all.count() * columns);
   const kernels::SoftmaxPrefetch prefetch =
       detail::softmax_prefetch(this_cpu(), kernels, 2 * sizeof(float) * scores, !valid_lens.empty());
-  const bool together = detail::softmax_rows_go_together(this_cpu());
+  const bool together = detail::softmax_rows_go_together(this_cpu(), kernels, !valid_lens.empty());
   const auto work = [&](std::size_t item) {
     const auto number = static_cast<std::int64_t>(item);
     const std::int64_t done = number % items_per_run * rows_per_item;

@@ -34,6 +34,7 @@ constexpr Cpu kIntel{.is_amd = false, .l1_bytes = 48u << 10, .l3_bytes = 36 * kM
 constexpr Cpu kUnknown{};
 constexpr Cpu kZen3{.is_amd = true, .l1_bytes = 32u << 10, .l3_bytes = 32 * kMiB};
 constexpr Cpu kZen4{.is_amd = true, .has_avx512 = true, .l1_bytes = 32u << 10, .l3_bytes = 32 * kMiB};
+constexpr Cpu kZen4WithAvx2{.is_amd = true, .l1_bytes = 32u << 10, .l2_bytes = kMiB, .l3_bytes = 32 * kMiB};
 constexpr Cpu kZen5{.is_amd = true, .has_avx512 = true, .l1_bytes = 48u << 10, .l3_bytes = 32 * kMiB};
 
 // whole_lines: AVX3's kernels, or else AVX2's.
@@ -172,15 +173,26 @@ TEST_CASE("prefetch: softmax by maker, bytes, lengths and lines") {
       CHECK(rule(kZen3, whole, 8 * kMiB, lens) == SoftmaxPrefetch::kAll);
       CHECK(rule(kZen4, whole, 8 * kMiB, lens) ==
             (whole && lens ? SoftmaxPrefetch::kLinesIntoL2 : SoftmaxPrefetch::kBreaks));
+      CHECK(rule(kZen4WithAvx2, whole, 8 * kMiB, lens) == rule(kZen4, whole, 8 * kMiB, lens));
       CHECK(rule(kZen5, whole, 8 * kMiB, lens) == SoftmaxPrefetch::kAll);
     }
   }
 }
 
 TEST_CASE("prefetch: softmax takes rows together where that is measured") {
-  CHECK(detail::softmax_rows_go_together(kZen5));
-  for (const Cpu& cpu : {kZen3, kZen4, kIntel, kIntelWithTiles, kUnknown})
-    CHECK_FALSE(detail::softmax_rows_go_together(cpu));
+  for (const bool whole : {false, true}) {
+    for (const bool lens : {false, true}) {
+      const auto together = [&](const Cpu& cpu) {
+        kernels::MaskedSoftmaxKernels kernels{};
+        kernels.whole_lines = whole;
+        return detail::softmax_rows_go_together(cpu, kernels, lens);
+      };
+      CHECK(together(kZen5));
+      CHECK(together(kZen4) == (lens && !whole));
+      CHECK(together(kZen4WithAvx2) == (lens && !whole));
+      for (const Cpu& cpu : {kZen3, kIntel, kIntelWithTiles, kUnknown}) CHECK_FALSE(together(cpu));
+    }
+  }
 }
 
 TEST_CASE("prefetch: plans of few queries say how they prefetch, others do not") {
