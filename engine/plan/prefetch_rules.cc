@@ -97,12 +97,14 @@ bool next_rows_go_into_l1(const Cpu& cpu) { return cpu.is_zen5(); }
 // and output are more than a fair share of L3 it wants lines, into L2, if rows have lengths, where its prefetchers lose
 // their way, and vectors are whole lines: _lens 1.14 -> 1.02 (into L1 1.6), but AVX2 wins nothing, SSE4 loses 4 to
 // 10 %; rows without lengths would take 1.40 and not 1.25, and so will those whose lengths are all full. With AVX2
-// alone, all, breaks and lines into L2 took 1.75, 1.61 and 1.82, _lens 1.58, 1.36 and 1.49. Zen 5 wants all there, for the sake of machines that others keep busy. AVX3, ms, all, breaks, lines into L1 and into L2, in a
-// quiet minute (machine/copy 0.55) r4096_n1024 0.92, 1.06, 0.89, _lens 0.83, 0.84, 0.79; in a busy one (1.05) 1.20,
-// 1.88, 1.40, 1.52 and 1.20, 1.26, 1.39, 2.00; r4096_n128, of 2 MiB, 0.15, 0.15, 0.17. Zen 3 wants all there too, and
-// what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04; _lens
-// 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long with either, to
-// within 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks and _lines_l2, at
+// alone, all, breaks and lines into L2 took 1.75, 1.61 and 1.82, _lens 1.58, 1.36 and 1.49.
+//
+// Zen 5 wants all there, for the sake of machines that others keep busy. AVX3, ms, all, breaks, lines into L1 and into
+// L2, in a quiet minute (machine/copy 0.55) r4096_n1024 0.92, 1.06, 0.89, _lens 0.83, 0.84, 0.79; in a busy one (1.05)
+// 1.20, 1.88, 1.40, 1.52 and 1.20, 1.26, 1.39, 2.00; r4096_n128, of 2 MiB, 0.15, 0.15, 0.17. Zen 3 wants all there too,
+// and what came before it, not measured, gets the same: AVX2 2.13 ms, by breaks 3.19, by lines 2.14, into L2 2.04;
+// _lens 2.05, 2.47, 2.10 and 2.21; SSE4 7.3, by breaks 8.8, and 5.0 and 5.4; of 2 MiB AVX2 takes as long with either,
+// to within 3 %. Another machine: masked_softmax_rows/r4096_n1024* and r4096_n128*, all, with _breaks and _lines_l2, at
 // several places in a page.
 kernels::SoftmaxPrefetch softmax_prefetch(const Cpu& cpu, const kernels::MaskedSoftmaxKernels& kernels,
                                           std::size_t bytes, bool has_lens) {
