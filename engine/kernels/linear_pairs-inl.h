@@ -8,7 +8,7 @@
 // bench: linear/*/AVX3_pairs beside linear/*/AVX3, of a peak of 117 GFLOPS (EPYC, Zen 4): 768 x 768 by 16 rows 166 and
 // 111, by 256 rows 165 and 114, by 1024 rows 150 and 112; 256 x 256 by 512 rows 159 and 112.
 //
-// Without AVX-512, AVX2, on a peak of 92: 768 x 768 by 256 rows 99 and 88.
+// AVX2 where it is all there is, on a peak of 92: 768 x 768 by 256 rows 102 and 88.
 //
 // Registers:    as of scores, tile_pairs-inl.h. Nine rows would fit 32 registers; on Zen 5 linear/*/AVX3_pairs takes as
 //               long with eight, layers 0 to 5 % less (multi_head/b32_s32_e512_h8).
