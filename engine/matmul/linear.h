@@ -14,10 +14,10 @@ namespace attend::matmul {
 
 // What a Linear may be held to. By size: on CPUs with tiles (AMX), our own kernel by bfloat16 parts, and on CPUs that
 // add beside multiplying by pairs of terms, where the weights are fit for it (PackedRows), plain for other targets than
-// AVX-512; else, with AVX-512 and on Arm, oneDNN for weights that stay in L2 beside a block of rows, our own kernel
-// above (kernels/linear_rows.h), which passes over large weights in blocks that do; without AVX-512 always our own, and
-// where this oneDNN multiplies wrongly. The weights, the CPU and oneDNN decide, never the number of rows, so that a
-// row's bits do not depend on its company.
+// AVX-512, or on Zen 4 AVX2; else, with AVX-512 and on Arm, oneDNN for weights that stay in L2 beside a block of rows,
+// our own kernel above (kernels/linear_rows.h), which passes over large weights in blocks that do; without AVX-512
+// always our own, and where this oneDNN multiplies wrongly. The weights, the CPU and oneDNN decide, never the number of
+// rows, so that a row's bits do not depend on its company.
 enum class Implementation { kBySize, kOneDnn, kLinearRows, kLinearPairs, kLinearParts };
 
 // An affine map whose weights were packed for the machine when it was built. Immutable; any number of threads may

@@ -26,7 +26,7 @@ constexpr double kFlopsPerFactoredTanh = 2 * 4.3, kFlopsPerRationalTanh = 2 * 26
 // planner/*.
 constexpr double kFusedShare = 0.93, kMaterialisedShare = 0.87, kLanesShare = 0.76, kOneVectorShare = 0.55;
 // Of scores, pooling and projections by pairs of terms, of at most 1.5 times the peak, what looking at rows takes
-// included, on Zen 4, on Zen 5 and on AVX2. bench: tile_pairs/*, value_pairs/*, linear/*/AVX3_pairs.
+// included, on Zen 4, on Zen 5 and on AVX2. bench: tile_pairs/*, value_pairs/*, linear/*/*_pairs.
 struct PairsShares {
   double scores, pooling, projections;
 };

@@ -25,7 +25,7 @@ class QueryOrder {
 
   bool is_changed() const { return queries_ != nullptr; }
 
-  // Where it is changed, the queries of entry b from this place on.
+  // Where it is changed, the numbers of entry b's queries from this place on.
   const std::int32_t* numbers(std::int64_t b, std::int64_t place) const { return queries_ + b * num_queries_ + place; }
 
   // The query of entry b that comes at this place.

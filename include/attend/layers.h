@@ -21,7 +21,8 @@
 // Intel's CPUs with AMX take 64 terms or more for 64 results or more, where W has 8192 numbers or more and the plan is
 // for 24 rows or more, as bfloat16 parts, which keep the bound n 2^-24 sum |w x| but for n 2^-43 max |w| max |x|, where
 // magnitudes are: the largest of each row of W 2^-40 to 2^40, that of x 2^-40 to 2^64, or all are 0. Elsewhere they
-// multiply plainly. Both hold for targets AVX3 and better.
+// multiply plainly. Both hold for targets AVX3 and better, pairs on Zen 4 for AVX2 as well, but for plans of up to 16
+// rows and weights of a quarter of L3 (8 MiB at least) or more.
 #ifndef ATTEND_LAYERS_H_
 #define ATTEND_LAYERS_H_
 
