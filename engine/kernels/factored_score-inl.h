@@ -143,8 +143,8 @@ template <size_t kTerms, class D>
 HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                                 size_t count, LinesAhead& ahead) {
   if (num_rows == kScoreRowsPerStep) {
-    if constexpr (kTerms == 8 && simd::kSumsStay) {
-      PipelinedFourRows(d, args, m, panel, count, ahead);
+    if constexpr (kIsPipelined<kTerms>) {
+      PipelinedFourRows<kTerms>(d, args, m, panel, count, ahead);
     } else {
       for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
         FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0, ahead);
@@ -153,8 +153,8 @@ HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, si
   } else if (count == 1) {
     FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, 0, 0, ahead);
   } else if (count == 2) {
-    if constexpr (kTerms == 8 && simd::kSumsStay) {
-      PipelinedRow(d, args, m, panel, ahead);
+    if constexpr (kIsPipelined<kTerms>) {
+      PipelinedRow<kTerms>(d, args, m, panel, ahead);
     } else {
       FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, 0, 0, ahead);
     }

@@ -23,9 +23,12 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace simd = attend::HWY_NAMESPACE;
 
-// Groups of eight hidden units between compensated additions: four quotients, or one group.
+// Groups of eight hidden units between compensated additions: four quotients, or one group; of three terms per division
+// four groups, too, where sums wait in memory (pipelined_score-inl.h).
 template <size_t kTerms>
-static constexpr size_t kGroupsPerBlock = kTerms > 2 ? kTerms / 2 : 1;
+static constexpr size_t kGroupsPerBlock = kTerms == 3  ? (simd::kSumsStay ? 4 : 1)
+                                          : kTerms > 2 ? kTerms / 2
+                                                       : 1;
 
 // A group of eight hidden units of one query and one vector of keys. kNarrow: a vector that is kept narrow, 0 in lanes
 // beyond.

@@ -1,6 +1,6 @@
 // AVX2's operations for loops whose order is chosen by hand: each comes where it stands in the program. Compilers would
-// move them, and copy registers to do so. They are Highway's but for their names, and multiply-adds may overwrite their
-// last vector.
+// move them, and copy registers to do so. They are Highway's but for their names, and multiply-adds may overwrite a
+// vector: the last, or what says so the first.
 #if defined(ATTEND_SIMD_IN_ORDER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_SIMD_IN_ORDER_INL_H_
 #undef ATTEND_SIMD_IN_ORDER_INL_H_
@@ -58,6 +58,18 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V MulAddInOrder(D /*d*/, V a, V b, V c) {
   ATTEND_IN_ORDER("vfmadd231ps", a, b, c);
   return c;
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V LoadInOrder(D /*d*/, const float* from) {
+  V result;
+  asm volatile("vmovaps %1, %0" : "=x"(result.raw) : "m"(*reinterpret_cast<const decltype(result.raw)*>(from)));
+  return result;
+}
+// a times b plus c, which stays: a is overwritten.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V MulAddOverInOrder(D /*d*/, V a, V b, V c) {
+  asm volatile("vfmadd213ps %2, %1, %0" : "+x"(a.raw) : "x"(b.raw), "x"(c.raw));
+  return a;
 }
 // The vector at `from` times b plus a.
 template <class D, class V = hn::Vec<D>>

@@ -15,17 +15,21 @@ namespace {
 using detail::first_score_tier;
 using kernels::ScoreTier;
 
-TEST_CASE("score tiers: three terms per division come first where 512 bits are divided beside multiplications") {
+TEST_CASE("score tiers: three terms per division come first where vectors are divided fast") {
   constexpr Cpu kZen4{.is_amd = true, .has_avx512 = true, .l1_bytes = 32u << 10};
   constexpr Cpu kZen5{.is_amd = true, .has_avx512 = true, .l1_bytes = 48u << 10};
-  constexpr Cpu kZen3{.is_amd = true, .l1_bytes = 32u << 10};
+  constexpr Cpu kHiddenZen4{.is_amd = true, .l1_bytes = 32u << 10, .l2_bytes = 1u << 20};  // shows no AVX-512
+  constexpr Cpu kZen3{.is_amd = true, .l1_bytes = 32u << 10, .l2_bytes = 512u << 10};
   constexpr Cpu kIntel{.has_avx512 = true, .l1_bytes = 48u << 10};
   kernels::AdditiveScoreKernels kernels{};
   kernels.lanes = 16;
   for (const Cpu& cpu : {kZen4, kZen5}) CHECK(first_score_tier(kernels, cpu) == ScoreTier::kThree);
   for (const Cpu& cpu : {kZen3, kIntel, Cpu{}}) CHECK(first_score_tier(kernels, cpu) == ScoreTier::kEight);
   kernels.lanes = 8;
-  for (const Cpu& cpu : {kZen4, kZen5}) CHECK(first_score_tier(kernels, cpu) == ScoreTier::kEight);
+  for (const Cpu& cpu : {kZen4, kHiddenZen4}) CHECK(first_score_tier(kernels, cpu) == ScoreTier::kThree);
+  for (const Cpu& cpu : {kZen5, kZen3, kIntel, Cpu{}}) CHECK(first_score_tier(kernels, cpu) == ScoreTier::kEight);
+  kernels.lanes = 4;
+  for (const Cpu& cpu : {kZen4, kHiddenZen4, kZen5}) CHECK(first_score_tier(kernels, cpu) == ScoreTier::kEight);
 }
 
 TEST_CASE("score tiers: plans say so where ranges decide") {
