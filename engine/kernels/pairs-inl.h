@@ -106,18 +106,37 @@ HWY_INLINE float ScaleOfRow(D d, const float* HWY_RESTRICT x, size_t n, float me
   static_assert(sizeof(kSigns) / sizeof(float) >= 5 + hn::MaxLanes(D()));
   const size_t N = hn::Lanes(d), end = 3 * num_pairs(n);
   V squares = hn::Zero(d), sizes = hn::Zero(d), pairs = hn::Zero(d);
-  const auto take = [&](V a) ATTEND_INLINE_ATTR {
-    squares = hn::MulAdd(a, a, squares);
-    sizes = hn::Add(sizes, hn::Abs(a));
+  const auto take = [&](V a, V& its_squares, V& its_sizes) ATTEND_INLINE_ATTR {
+    its_squares = hn::MulAdd(a, a, its_squares);
+    its_sizes = hn::Add(its_sizes, hn::Abs(a));
   };
   size_t k = 0;
+  // Signs come round in three vectors, each of which has sums of its own: one would wait for itself. EPYC (Zen 4)
+  // without AVX-512, vectors one by one and so: tile_pairs/qk_m48_n128_d128_rows/AVX2 1638 and 1231 ns, _d64 981, 856.
+  if constexpr (hn::MaxLanes(D()) % 2 == 0) {
+    const V signs0 = hn::LoadU(d, kSigns), signs1 = hn::LoadU(d, kSigns + N % 6),
+            signs2 = hn::LoadU(d, kSigns + 2 * N % 6);
+    V squares1 = squares, squares2 = squares, sizes1 = sizes, sizes2 = sizes, pairs1 = pairs, pairs2 = pairs;
+    for (; k + 3 * N < end; k += 3 * N) {
+      const V a = hn::LoadU(d, x + k), b = hn::LoadU(d, x + k + N), c = hn::LoadU(d, x + k + 2 * N);
+      take(a, squares, sizes);
+      take(b, squares1, sizes1);
+      take(c, squares2, sizes2);
+      pairs = hn::MulAdd(hn::Mul(a, hn::LoadU(d, x + k + 1)), signs0, pairs);
+      pairs1 = hn::MulAdd(hn::Mul(b, hn::LoadU(d, x + k + N + 1)), signs1, pairs1);
+      pairs2 = hn::MulAdd(hn::Mul(c, hn::LoadU(d, x + k + 2 * N + 1)), signs2, pairs2);
+    }
+    squares = hn::Add(squares, hn::Add(squares1, squares2));
+    sizes = hn::Add(sizes, hn::Add(sizes1, sizes2));
+    pairs = hn::Add(pairs, hn::Add(pairs1, pairs2));
+  }
   for (; k + N < end; k += N) {
     const V a = hn::LoadU(d, x + k);
-    take(a);
+    take(a, squares, sizes);
     pairs = hn::MulAdd(hn::Mul(a, hn::LoadU(d, x + k + 1)), hn::LoadU(d, kSigns + k % 6), pairs);
   }
   for (; k < n; k += N) {
-    take(simd::LoadTail(d, x + k, std::min(N, n - k)));
+    take(simd::LoadTail(d, x + k, std::min(N, n - k)), squares, sizes);
     if (k + 1 >= end) continue;
     const V products =
         hn::Mul(simd::LoadTail(d, x + k, std::min(N, end - k)), simd::LoadTail(d, x + k + 1, std::min(N, end - k - 1)));
