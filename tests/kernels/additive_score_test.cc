@@ -28,6 +28,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 struct Case {
   std::size_t num_queries, num_keys, num_hiddens;
   std::vector<float> queries, keys, w_v;  // (M, U), (N, U), (U)
+  std::vector<std::int32_t> numbers{};    // (M), where the kernel is to find each query's row; empty: at its own place
 };
 
 template <class Fill>
@@ -53,12 +54,19 @@ std::vector<float> direct_scores(const Target& target, const Case& c) {
              .half_norms = false,
              .panels = packed.get(),
              .panel_stride = c.num_hiddens * width});
-  GuardedArray<float> queries(c.queries.size()), w_v(c.w_v.size());
-  std::copy(c.queries.begin(), c.queries.end(), queries.begin());
+  const std::size_t last_row =
+      c.numbers.empty() ? c.num_queries
+                        : 1 + static_cast<std::size_t>(*std::max_element(c.numbers.begin(), c.numbers.end()));
+  GuardedArray<float> queries(last_row * c.num_hiddens), w_v(c.w_v.size());
+  for (std::size_t m = 0; m < c.num_queries; ++m) {
+    const std::size_t to = c.numbers.empty() ? m : static_cast<std::size_t>(c.numbers[m]);
+    std::copy_n(&c.queries[m * c.num_hiddens], c.num_hiddens, &queries[to * c.num_hiddens]);
+  }
   std::copy(c.w_v.begin(), c.w_v.end(), w_v.begin());
   kernels::additive_score_kernels(target.id())
       .direct({.queries = queries.data(),
                .queries_stride = static_cast<std::ptrdiff_t>(c.num_hiddens),
+               .query_numbers = c.numbers.empty() ? nullptr : c.numbers.data(),
                .keys = packed.get(),
                .keys_panel_stride = c.num_hiddens * width,
                .w_v = w_v.data(),
@@ -183,6 +191,20 @@ TEST_CASE("additive_score direct: a score does not depend on what stands beside 
         CHECK(direct_scores(target, {1, 1, 50, row(c.queries, m), row(c.keys, j), c.w_v})[0] == all[m * 100 + j]);
       }
     }
+  });
+}
+
+TEST_CASE("additive_score direct: queries that stand elsewhere, one row twice") {
+  for_each_target([](const Target& target) {
+    Random random(4);
+    Case c = make_case(5, 35, 20, [&](Case& fill) {
+      for (float& x : fill.queries) x = random.normal();
+      for (float& x : fill.keys) x = random.normal();
+      for (float& x : fill.w_v) x = random.normal();
+    });
+    std::copy_n(c.queries.begin() + 20, 20, c.queries.begin() + 40);
+    c.numbers = {6, 3, 3, 0, 8};
+    CHECK(worst_error(target, c) <= 4e-7);
   });
 }
 

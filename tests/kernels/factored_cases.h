@@ -29,6 +29,7 @@ struct Case {
   std::size_t num_queries, num_keys, num_hiddens;
   std::vector<float> queries, keys, w_v;  // (M, U), (N, U), (U)
   std::vector<std::int32_t> lens;         // (M) or empty
+  std::vector<std::int32_t> numbers{};    // (M), where the kernel is to find each query's row; empty: at its own place
 };
 
 template <class Fill>
@@ -82,10 +83,16 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
              .half_norms = false,
              .panels = panels.get(),
              .panel_stride = c.num_hiddens * width});
-  GuardedArray<float> queries(c.queries.size()), query_exps(c.queries.size()), query_max(c.num_queries);
+  const std::size_t last_row =
+      c.numbers.empty() ? c.num_queries
+                        : 1 + static_cast<std::size_t>(*std::max_element(c.numbers.begin(), c.numbers.end()));
+  GuardedArray<float> queries(last_row * c.num_hiddens), query_exps(c.queries.size()), query_max(c.num_queries);
   GuardedArray<float> w_v(c.w_v.size()), folded_w_v(kernels::folded_w_v_size(c.w_v.size()));
   GuardedArray<std::int32_t> lens(c.lens.size());
-  std::copy(c.queries.begin(), c.queries.end(), queries.begin());
+  for (std::size_t m = 0; m < c.num_queries; ++m) {
+    const std::size_t to = c.numbers.empty() ? m : static_cast<std::size_t>(c.numbers[m]);
+    std::copy_n(&c.queries[m * c.num_hiddens], c.num_hiddens, &queries[to * c.num_hiddens]);
+  }
   std::copy(c.w_v.begin(), c.w_v.end(), w_v.begin());
   std::copy(c.lens.begin(), c.lens.end(), lens.begin());
   const float scale = kernels::fold_w_v(w_v.data(), c.num_hiddens, folded_w_v.data());
@@ -108,7 +115,7 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
       }
     }
   }
-  kernels.exp_rows({.rows = queries.data(),
+  kernels.exp_rows({.rows = c.queries.data(),
                     .stride = row,
                     .num_rows = c.num_queries,
                     .num_hiddens = c.num_hiddens,
@@ -119,6 +126,7 @@ inline Scores factored_scores(const Target& target, const Case& c, int forced_ti
   Scores result;
   kernels.factored({.queries = queries.data(),
                     .queries_stride = row,
+                    .query_numbers = c.numbers.empty() ? nullptr : c.numbers.data(),
                     .query_exps = query_exps.data(),
                     .query_exps_stride = row,
                     .query_max = query_max.data(),

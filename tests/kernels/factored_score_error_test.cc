@@ -66,6 +66,21 @@ struct Worst {
   }
 };
 
+TEST_CASE("factored score: queries that stand elsewhere, some where sums are needed") {
+  for_each_target([](const Target& target) {
+    Random random(9);
+    Worst worst;
+    for (const float range : {2.0f, 12.0f, 90.0f}) {  // the last goes by sums, which read the queries themselves
+      Case c = uniform_case(random, 6, panel_width(target) + 1, 20, range, 3.0f);
+      c.numbers = {7, 0, 5, 5, 2, 9};
+      std::copy_n(c.queries.begin() + 2 * 20, 20, c.queries.begin() + 3 * 20);  // one row twice
+      worst.measure(target, "numbers", c);
+      worst.measure(target, "numbers, by sums", c, static_cast<int>(kernels::ScoreTier::kRational));
+    }
+    worst.report(target);
+  });
+}
+
 constexpr std::size_t kHiddens[] = {1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 256, 1000, 4096};
 
 TEST_CASE("factored score: every number of queries, keys and hidden units") {
