@@ -37,7 +37,7 @@ void check_softmax(const TensorView<const float>& input, const TensorView<const 
   check_innermost_stride(input, "input");
   check_innermost_stride(output, "output");
   check_written_strides(output, "output");
-  check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1));
+  check_valid_lens(lens, input.size(0), input.size(-2), input.size(-1), "the length of a row");
 }
 
 // Rows of all heads of all entries, numbered one after another.

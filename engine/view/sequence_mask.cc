@@ -10,7 +10,7 @@ void sequence_mask(TensorView<float> x, TensorView<const std::int32_t> valid_len
   if (valid_lens.rank() != 1) fail("valid_lens is ", to_string(valid_lens.sizes()), ", expected (", x.size(0), ")");
   if (x.data() == nullptr && x.num_elements() > 0) fail("x is at a null pointer, expected memory");
   check_written_strides(x, "x");
-  check_valid_lens(valid_lens, x.size(0), 0, x.size(1));
+  check_valid_lens(valid_lens, x.size(0), 0, x.size(1), "the length of x");
   if (x.data() == nullptr) return;  // no elements
   const std::int64_t inner = x.rank() > 2 ? x.size(2) : 1, innermost = x.rank() > 3 ? x.size(3) : 1;
   for (std::int64_t b = 0; b < x.size(0); ++b) {

@@ -12,9 +12,9 @@
 
 namespace attend {
 
-// Rank, sizes and every value in 0..N; an Error names the first bad one. Not given is fine.
+// Rank, sizes and every value in 0..N; an Error names the first bad one. Not given is fine. what_n_is: for the message.
 inline void check_valid_lens(const TensorView<const std::int32_t>& lens, std::int64_t batch, std::int64_t num_queries,
-                             std::int64_t num_keys) {
+                             std::int64_t num_keys, const char* what_n_is = "the number of keys") {
   if (lens.empty()) return;
   const bool per_query = lens.rank() == 2;
   if ((lens.rank() != 1 && !per_query) || lens.size(0) != batch || (per_query && lens.size(1) != num_queries)) {
@@ -28,9 +28,8 @@ inline void check_valid_lens(const TensorView<const std::int32_t>& lens, std::in
     for (std::int64_t m = 0; m < (per_query ? num_queries : 1); ++m) {
       const std::int32_t len = per_query ? *lens.at(b, m) : *lens.at(b);
       if (len >= 0 && len <= num_keys) continue;
-      if (per_query)
-        fail("valid_lens[", b, ", ", m, "] is ", len, ", expected 0 to ", num_keys, ", the number of keys");
-      fail("valid_lens[", b, "] is ", len, ", expected 0 to ", num_keys, ", the number of keys");
+      if (per_query) fail("valid_lens[", b, ", ", m, "] is ", len, ", expected 0 to ", num_keys, ", ", what_n_is);
+      fail("valid_lens[", b, "] is ", len, ", expected 0 to ", num_keys, ", ", what_n_is);
     }
   }
 }

@@ -185,7 +185,7 @@ TEST_CASE("masked_softmax: mistakes are named and change nothing") {
       {{scores.data(), {2, 3, 4}, {12, 1, 3}}, {}, out, {"input", "(12, 1, 3)", "1"}},
       {in, {}, {weights.data(), {2, 3, 4}, {12, 1, 3}}, {"output", "(12, 1, 3)", "1"}},
       {in, {}, {weights.data(), {2, 3, 4}, {0, 4, 1}}, {"output", "(0, 4, 1)", "zero"}},
-      {in, Lengths(bad, {2}), out, {"valid_lens", "5", "4"}},
+      {in, Lengths(bad, {2}), out, {"valid_lens", "5", "4, the length of a row"}},
       {in, Lengths(negative, {2}), out, {"valid_lens", "-1", "4"}},
       {in, Lengths(good, {3}), out, {"valid_lens", "(3)", "(2)"}},
       {in, Lengths(good, {2, 2}), out, {"valid_lens", "(2, 2)", "(2, 3)"}},

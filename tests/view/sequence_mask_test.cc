@@ -56,8 +56,8 @@ TEST_CASE("sequence_mask: mistakes are named and change nothing") {
   const std::int32_t good[] = {1, 2}, negative[] = {1, -2}, large[] = {7, 1};
   using Lengths = TensorView<const std::int32_t>;
   const TensorView<float> view(x.data(), {2, 6});
-  CHECK(missing_parts(error_message([&] { sequence_mask(view, Lengths(negative, {2})); }), {"valid_lens", "-2", "6"}) ==
-        "");
+  CHECK(missing_parts(error_message([&] { sequence_mask(view, Lengths(negative, {2})); }),
+                      {"valid_lens", "-2", "6", "the length of x"}) == "");
   CHECK(missing_parts(error_message([&] { sequence_mask(view, Lengths(large, {2})); }), {"valid_lens", "7", "6"}) ==
         "");
   CHECK(missing_parts(error_message([&] { sequence_mask(view, Lengths(good, {1})); }), {"valid_lens", "(1)", "(2)"}) ==
