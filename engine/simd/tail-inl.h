@@ -1,6 +1,6 @@
 // Loads and stores of the last n < Lanes(d) elements of a row. They touch p[0] to p[n - 1] and nothing else, so rows
-// may end at an unmapped page, and another thread may own what follows. With Highway 1.0.6 or later as the floor, these
-// become LoadN and StoreN.
+// may end at an unmapped page, and another thread may own what follows. With Highway 1.0.6 or later as the floor, loads
+// become LoadN; StoreN takes vmaskmovps on AVX2.
 //
 // The trap avoided: MaskedLoad in 1.0.3 is an aligned load of a whole vector on SSSE3 and SSE4, and BlendedStore there
 // reads and rewrites a whole vector. HWY_MEM_OPS_MIGHT_FAULT tells: it is 0 where the instruction set masks memory
