@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -142,7 +141,8 @@ TEST_CASE("failed products: keys that are projected where they are pooled" *
   set_score_weights(*layer, layer->w_v);
   for_each_target([&](const Target& target) {
     // Entries enough for two threads: whole ones projected by an item, and of many keys some at a time.
-    for (const auto& [batch, num_keys] : {std::pair<std::int64_t, std::int64_t>{40, 50}, {8, 5000}}) {
+    for (const std::int64_t num_keys : {50, 5000}) {
+      const std::int64_t batch = num_keys == 50 ? 40 : 8;
       INFO(batch, " x ", num_keys);
       Shape shape = kShape;
       shape.batch = batch;
