@@ -29,10 +29,11 @@ constexpr Threshold kScores{.rows = 48, .size = 32, .terms = 8192};
 // that of scores by pairs, attend plan --layer dot --shape 1,512,512,64 --num-heads 12 --measure, and with --pairs
 // never:
 //
-//     size 64:   512 queries of 512 keys 1.00, 2048 of 2048 1.03    size 128:  512 of 512 1.03, 2048 of 2048 1.06
+//     size 64:   256 queries of 512 keys 1.01, of 1024 1.02    512 of 512 1.03    2048 of 512 1.03
+//     size 128:  256 of 256 1.03    512 of 256 1.03
 //
-// Terms by that; fewer rows, which share what looking at keys takes, are not measured.
-constexpr Threshold kScoresWith16Registers{.rows = 256, .size = 64, .terms = 65536};
+// Fewer terms, and fewer rows, which share what looking at keys takes, are not measured.
+constexpr Threshold kScoresWith16Registers{.rows = 256, .size = 64, .terms = 32768};
 // Rows of a projection up to which weights from memory are waited for, which whole sums fetch earlier than slices of
 // them: plain time by that of pairs, linear/r*_i2048_o8192/AVX2, 4 rows 0.85, 16 rows 0.91; of weights in L3 or L2,
 // linear/r*_i768_o768, 1 row 1.18, 4 rows 1.03, 16 rows 1.10, 256 rows 1.12.
