@@ -2,7 +2,8 @@
 //
 // Scalar step:  y[r][o] += x[r][k] * W[o][k]
 // Registers:    kLinearRows rows times kLinearVectors vectors. AVX-512: 9 x 3 accumulators + 3 of W + 1 broadcast = 31
-//               of 32; NEON and SVE: 6 x 4 + 4 + 1 = 29 of 32, whole panels; 16 registers: 6 x 2 + 2 + 1.
+//               of 32; NEON and SVE: 6 x 4 + 4 + 1 = 29 of 32, whole panels; 16 registers: 6 x 2 + 2 + 1,
+//               and of one or two rows 2 x 4 + 4 + 1.
 //               The latter are bound by loads where another thread has a share in them: see LinearStep.
 // Blocking:     a result stays in registers for its whole sum. A block of weights (kWeightBlock) stays in L2 while all
 //               rows pass over it, nine at a time; weights stream from L2, 3 lines per 27 multiply-adds, and the next

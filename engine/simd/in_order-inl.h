@@ -1,6 +1,6 @@
 // AVX2's operations for loops whose order is chosen by hand: each comes where it stands in the program. Compilers would
-// move them, and copy registers to do so. They are Highway's but for their names, and multiply-adds may overwrite a
-// vector: the last, or what says so the first.
+// move them, and copy registers to do so. They are Highway's but for their names, and multiply-adds may overwrite their
+// last vector, or the first where the name says Over.
 #if defined(ATTEND_SIMD_IN_ORDER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_SIMD_IN_ORDER_INL_H_
 #undef ATTEND_SIMD_IN_ORDER_INL_H_
