@@ -34,6 +34,7 @@ struct LinearCase {
 // One token, a few, the row counts that oneDNN gets primitives for, ragged ones; a whole sequence; sizes on both sides
 // of the 768 KiB; the additive projections; few tokens on 64 MB of weights, which come from memory.
 constexpr LinearCase kLinearCases[] = {
+    {"r1_i256_o256", 1, 256, 256},       {"r2_i768_o768", 2, 768, 768},         {"r3_i768_o768", 3, 768, 768},
     {"r1_i768_o768", 1, 768, 768},       {"r4_i768_o768", 4, 768, 768},         {"r16_i768_o768", 16, 768, 768},
     {"r48_i768_o768", 48, 768, 768},     {"r64_i768_o768", 64, 768, 768},       {"r100_i768_o768", 100, 768, 768},
     {"r256_i768_o768", 256, 768, 768},   {"r1024_i768_o768", 1024, 768, 768},   {"r1024_i512_o512", 1024, 512, 512},

@@ -39,8 +39,8 @@ static constexpr size_t kLinearRows = 6, kLinearVectors = 4;
 static constexpr size_t kLinearRows = 6, kLinearVectors = 2;
 #endif
 // Up to so many rows go by more vectors at a time, lest their few sums wait for themselves: EPYC (Zen 4) without
-// AVX-512, AVX2, GFLOPS with two vectors and four: 256 x 256 by a row 24 and 36, by two 46 and 66, by three 67
-// and 59; 768 x 768, from L3, 22 and 27, 42 and 49, 61 and 57 (linear/r1_i768_o768/AVX2 and the same of other sizes).
+// AVX-512, us by two vectors and by four, linear/*/AVX2: r1_i256_o256 5.47 and 3.65, r1_i768_o768, from L3, 53.7 and
+// 45.3, r2_i768_o768 57.2 and 50.2, r3_i768_o768 59.7 and 63.1.
 static constexpr size_t kFewLinearRows = kLinearVectors == 2 ? 2 : 0, kFewRowsVectors = 4;
 // This block, the next one and 128 rows of 768 inputs fit 1 MiB of L2. On a core with 2 MiB, two or four times as much
 // is within 1 %; with 1 MiB, twice as much costs 2 to 5 %.

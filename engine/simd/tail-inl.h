@@ -79,8 +79,8 @@ HWY_NOINLINE void StorePart(V v, D d, float* p, size_t n) {
 }
 #endif
 
-// p[i] = lane i for i < n. n <= Lanes(d); p need not be aligned. AVX2 goes by halves, too: vmaskmovps takes AMD's CPUs
-// some 20 cycles where it writes. EPYC (Zen 4) without AVX-512, with it and without, additive_score/m1_n100_u256/AVX2,
+// p[i] = lane i for i < n. n <= Lanes(d); p need not be aligned. AVX2 goes by halves, too: vmaskmovps is microcode on
+// AMD's CPUs where it writes. EPYC (Zen 4) without AVX-512, with it and without, additive_score/m1_n100_u256/AVX2,
 // whose last four keys are half a vector, 11.9 and 10.9 us; SSE4, lane by lane and by halves, 35.6 and 33.9.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE void StoreTail(V v, D d, float* HWY_RESTRICT p, size_t n) {
