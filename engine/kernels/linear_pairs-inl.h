@@ -285,19 +285,17 @@ HWY_INLINE void PairsAnyRows(D d, const ColumnsArgs& args, size_t num_rows, cons
 
 // What a slice of a group of columns has in all of its steps of rows.
 struct SliceArgs {
-  ColumnsArgs columns;  // of which each step leaves `later` to the next
+  ColumnsArgs columns;  // but `later`
   size_t first_term;
-  const float* weights_end;
+  PrefetchElements* later;     // kLaterPerTerm elements a term
   PrefetchRows* written_next;  // of which each step takes so many lines
   size_t written_per_step;
 
-  HWY_INLINE void StartStep() const {
+  HWY_INLINE void StartStep() {
+    columns.later = later->at();
     if (written_per_step > 0) written_next->fetch_to_write(written_per_step);
   }
-  HWY_INLINE void EndStep() {
-    const size_t ahead = columns.in * kLaterPerTerm;
-    if (columns.later + 2 * ahead < weights_end) columns.later += ahead;
-  }
+  HWY_INLINE void EndStep() const { later->take(columns.in * kLaterPerTerm); }
 };
 
 // Steps of kRows rows, one after another, and two vectors. By a call each, it takes 2 to 3 % longer: EPYC (Zen 4)
@@ -327,26 +325,34 @@ HWY_INLINE void ForEachSlice(D d, const LinearRowsArgs& args, const Slice& slice
   const size_t slices = std::max<size_t>(1, hwy::DivCeil(in, kMostTermsOfSlice));
   const size_t groups = hwy::DivCeil(args.out, width), steps = hwy::DivCeil(args.num_rows, kPairedRowsPerStep);
   const size_t written_per_step =
-      args.written_next == nullptr ? 0 : hwy::DivCeil(args.written_next->num_lines(), steps * groups);
-  const float* weights_end = args.weights + linear_panels(args.out) * panel_stride;
+      args.ahead.written == nullptr ? 0 : hwy::DivCeil(args.ahead.written->num_lines(), steps * groups);
+  // The next panels, or where all weights stay in L2, what is read next. Term by term, too: several lines at once,
+  // between steps, keep products waiting.
+  const size_t weights = linear_panels(args.out) * panel_stride;
+  const bool are_near = weights * sizeof(float) <= kNearWeightBytes;
+  PrefetchElements later({args.later_rows, args.num_rows * in}, args.ahead.read);
   for (size_t column = 0; column < args.out; column += width) {
-    const float* weights = args.weights + column / kLinearPanel * panel_stride + column % kLinearPanel;
+    const size_t at = column / kLinearPanel * panel_stride + column % kLinearPanel;
     for (size_t i = 0; i < slices; ++i) {
       const size_t first = i * (in / 6) / slices * 6, end = i + 1 < slices ? (i + 1) * (in / 6) / slices * 6 : in;
-      SliceArgs slice{
-          .columns = {.weights = weights + first * kLinearPanel,
-                      .panel_stride = panel_stride,
-                      .bias = args.bias == nullptr ? nullptr : args.bias + column,
-                      .in = end - first,
-                      .first = column,
-                      .columns = std::min(args.out - column, width),
-                      .later = end < in || column + width < args.out ? weights + end * kLinearPanel : args.weights,
-                      .next_rows = nullptr,
-                      .rows_ahead = 0},
-          .first_term = first,
-          .weights_end = weights_end,
-          .written_next = args.written_next,
-          .written_per_step = i == 0 ? written_per_step : 0};
+      if (!are_near) {
+        const bool is_last = end == in && column + width >= args.out;
+        const size_t next = is_last ? 0 : at + end * kLinearPanel;
+        later = PrefetchElements({args.weights + next, weights - next});
+      }
+      SliceArgs slice{.columns = {.weights = args.weights + at + first * kLinearPanel,
+                                  .panel_stride = panel_stride,
+                                  .bias = args.bias == nullptr ? nullptr : args.bias + column,
+                                  .in = end - first,
+                                  .first = column,
+                                  .columns = std::min(args.out - column, width),
+                                  .later = nullptr,
+                                  .next_rows = nullptr,
+                                  .rows_ahead = 0},
+                      .first_term = first,
+                      .later = &later,
+                      .written_next = args.ahead.written,
+                      .written_per_step = i == 0 ? written_per_step : 0};
       slice_of(slice, SliceOfSums{i == 0, i + 1 == slices, sums});
     }
   }
@@ -385,7 +391,7 @@ void LinearPairs(D d, const LinearPairsArgs& args) {
       }
     }
     row_copies.Finish();
-    if (by_pairs.num_rows > 0) plain.written_next = nullptr;
+    if (by_pairs.num_rows > 0) plain.ahead = {};
     const std::ptrdiff_t copies_stride = static_cast<std::ptrdiff_t>(stride);
     if constexpr (kSumsBySlices) {
       ForEachSlice(d, by_pairs, [&](SliceArgs& slice, SliceOfSums sums) ATTEND_INLINE_ATTR {

@@ -44,7 +44,7 @@ static constexpr size_t kLinearRows = 6, kLinearVectors = 2;
 static constexpr size_t kFewLinearRows = kLinearVectors == 2 ? 2 : 0, kFewRowsVectors = 4;
 // This block, the next one and 128 rows of 768 inputs fit 1 MiB of L2. On a core with 2 MiB, two or four times as much
 // is within 1 %; with 1 MiB, twice as much costs 2 to 5 %.
-static constexpr size_t kWeightBlock = size_t{320} << 10;
+static constexpr size_t kWeightBlock = kNearWeightBytes;
 // Terms of the sum that weights are prefetched: some 4 to 16 KiB, for what comes from memory. EPYC (Zen 5), with 8
 // terms and these, linear/r1_i2048_o8192 AVX2 2.21 and 1.49 ms, AVX3 1.50 and 1.35; r4 3.01 and 1.83, 1.80 and 1.39;
 // r16 6.86 and 5.89, 3.55 and 2.87. In L3, r1_i768_o768 to r16_i768_o768 take as long on AVX2, up to 5 % longer on
@@ -237,7 +237,7 @@ HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, size_t block_bytes,
     return args.weights + first_column(first_group(block)) / kLinearPanel * panel_stride;
   };
   const size_t written_per_step =
-      args.written_next == nullptr ? 0 : (args.written_next->num_lines() + steps * groups - 1) / (steps * groups);
+      args.ahead.written == nullptr ? 0 : (args.ahead.written->num_lines() + steps * groups - 1) / (steps * groups);
   for (size_t block = 0; block < blocks; ++block) {
     // The next call will want the first block again. Where there is one block, it is there already: later rows take its
     // place, or a row that is at work, which costs nothing.
@@ -269,7 +269,7 @@ HWY_INLINE void ForEachStep(D d, const LinearRowsArgs& args, size_t block_bytes,
             .next_rows = args.rows[ahead % args.num_rows],  // behind the last, the first: the next block's
             .rows_ahead = rows_ahead};
         if (later + args.in * kLaterPerTerm < later_end) later += args.in * kLaterPerTerm;
-        if (written_per_step > 0) args.written_next->fetch_to_write(written_per_step);
+        if (written_per_step > 0) args.ahead.written->fetch_to_write(written_per_step);
         step_of(columns, row, next_row - row);
       }
       row = next_row;

@@ -50,6 +50,7 @@ LinearRowsKernels Kernels() {
           .multiply_by_parts = &MultiplyByParts,
           .pack_parts = &PackParts,
           .has_registers_for_pairs = HasRegistersForPairs(),
+          .pairs_by_slices = kSumsBySlices,
           .has_tiles = HasTiles()};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "engine/kernels/pairs.h"
 #include "engine/kernels/parts.h"
@@ -18,6 +19,15 @@ inline constexpr std::size_t kLinearPanel = 16;
 
 inline constexpr std::size_t linear_panels(std::size_t out) { return (out + kLinearPanel - 1) / kLinearPanel; }
 
+// What the caller of a product touches next, for the product to prefetch. Of no account for results.
+struct LinearAhead {
+  std::span<const float> read{};    // by pairs whose sums are taken by slices, where all weights stay in L2
+  PrefetchRows* written = nullptr;  // from the results: some lines in each step; by parts none, which is not measured
+};
+
+// Weights that stay in L2 beside copies of rows: nothing of them is prefetched there, but what comes after.
+inline constexpr std::size_t kNearWeightBytes = std::size_t{320} << 10;
+
 struct LinearRowsArgs {
   const float* const* rows;  // x of row r at rows[r], `in` elements, read as scalars; the same row may come twice
   float* const* results;     // y of row r at results[r], exactly `out` elements are written; overlap nothing
@@ -28,9 +38,7 @@ struct LinearRowsArgs {
   std::size_t out;
   // num_rows * in elements to prefetch where all weights stay in L2, nullptr: none. Of no account for results.
   const float* later_rows = nullptr;
-  // What will be written from the results: its lines are prefetched, some in each step. nullptr: nothing. By parts none
-  // are, which is not measured.
-  PrefetchRows* written_next = nullptr;
+  LinearAhead ahead{};
 };
 
 // What Winograd's inner products want beside that (pairs.h, linear_pairs-inl.h).
@@ -104,6 +112,8 @@ struct LinearRowsKernels {
   void (*pack_parts)(const float* panels, std::size_t in, std::size_t out, std::uint16_t* parts);
   // Whether multiply_by_pairs is the faster one on CPUs whose vector units add beside multiplying.
   bool has_registers_for_pairs;
+  // Whether multiply_by_pairs takes sums some terms at a time, whose weights come into L1 once for all rows of a call.
+  bool pairs_by_slices;
   // Whether multiply_by_parts is the faster one: this CPU has tiles, and so has the target.
   bool has_tiles;
 };

@@ -117,6 +117,32 @@ class PrefetchLines {
   const float* row_end_;
 };
 
+// Elements that lie in one piece, and then others, for steps that prefetch so many of them each, by a pointer that goes
+// through them: nothing is cheaper.
+class PrefetchElements {
+ public:
+  explicit PrefetchElements(std::span<const float> first, std::span<const float> then = {})
+      : at_(first.data()), left_(first.size()), then_(then) {}
+
+  const float* at() const { return at_; }
+  // A step has prefetched so many; the next one may, too. The last ones are prefetched again and again.
+  void take(std::size_t count) {
+    if (left_ > 2 * count) {
+      at_ += count;
+      left_ -= count;
+    } else if (!then_.empty()) {
+      at_ = then_.data();
+      left_ = then_.size();
+      then_ = {};
+    }
+  }
+
+ private:
+  const float* at_;
+  std::size_t left_;
+  std::span<const float> then_;
+};
+
 }  // namespace attend::kernels
 
 #endif  // ATTEND_KERNELS_PREFETCH_H_

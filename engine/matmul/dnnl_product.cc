@@ -396,7 +396,7 @@ std::size_t count_dense(T* const* rows, std::size_t num_rows, std::size_t size) 
 
 bool DnnlProduct::multiply(const kernels::LinearRowsKernels& /*kernels*/, const Columns& /*columns*/,
                            const float* const* rows, float* const* results, std::size_t num_rows,
-                           kernels::PrefetchRows* /*written_next*/, std::byte* scratch) const {
+                           const kernels::LinearAhead& /*ahead*/, std::byte* scratch) const {
   const std::size_t in = impl_->in_size, out = impl_->out_size;
   auto* gathered = reinterpret_cast<float*>(scratch);
   auto* staged = reinterpret_cast<float*>(scratch + impl_->sources_bytes());

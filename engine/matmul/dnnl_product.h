@@ -54,7 +54,7 @@ class DnnlProduct final : public Product {
   // there is no memory for it.
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns,
                               const float* const* rows, float* const* results, std::size_t num_rows,
-                              kernels::PrefetchRows* written_next, std::byte* scratch) const override;
+                              const kernels::LinearAhead& ahead, std::byte* scratch) const override;
 
  private:
   struct Impl;

@@ -33,7 +33,14 @@ class Linear {
   static constexpr std::size_t kRowBlock = 64;
   // Where there is to be little scratch; at most 2 kRowBlock.
   std::size_t few_rows(const kernels::LinearRowsKernels& kernels) const noexcept {
-    return goes_by_parts(kernels) ? kernels::linear_parts_few_rows(in_size_) : kRowBlock;
+    if (goes_by_parts(kernels)) return kernels::linear_parts_few_rows(in_size_);
+    return prefetches_reads(kernels) ? 2 * kRowBlock : kRowBlock;
+  }
+  // Whether multiply_columns prefetches LinearAhead::read. Weights are that small then, and come into L1 once for all
+  // rows of a call: EPYC (Zen 4) without AVX-512, additive/b64_m1_n100_u256/AVX2 2 % less with twice as many.
+  bool prefetches_reads(const kernels::LinearRowsKernels& kernels) const noexcept {
+    const std::size_t weights = in_size_ * out_size_ * sizeof(float);
+    return kernels.pairs_by_slices && weights <= kernels::kNearWeightBytes && goes_by_pairs(kernels);
   }
 
   // W (out, in), any strides; bias (out) or not given. Both are copied. name: for messages, "W_q".
@@ -70,16 +77,16 @@ class Linear {
   // own. False if oneDNN reports a failure or there is no memory; never throws.
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const float* const* rows,
                               float* const* results, std::size_t num_rows, std::byte* scratch) const {
-    return product_->multiply(kernels, {0, out_size_}, rows, results, num_rows, nullptr, scratch);
+    return product_->multiply(kernels, {0, out_size_}, rows, results, num_rows, {}, scratch);
   }
   // Whether columns may be shared out too: weights are read once, then, however many threads have a part in them.
   bool splits_columns() const noexcept { return product_->splits_columns(); }
-  // The same of some columns, where that is so: results[r] is where the first of them goes. Same bits. written_next:
-  // what will be written from the results; our own kernel prefetches it meanwhile.
+  // The same of some columns, where that is so: results[r] is where the first of them goes. Same bits. ahead: what
+  // our own kernel prefetches meanwhile.
   [[nodiscard]] bool multiply_columns(const kernels::LinearRowsKernels& kernels, const Columns& columns,
                                       const float* const* rows, float* const* results, std::size_t num_rows,
-                                      std::byte* scratch, kernels::PrefetchRows* written_next = nullptr) const {
-    return product_->multiply(kernels, columns, rows, results, num_rows, written_next, scratch);
+                                      std::byte* scratch, const kernels::LinearAhead& ahead = {}) const {
+    return product_->multiply(kernels, columns, rows, results, num_rows, ahead, scratch);
   }
 
  private:

@@ -150,7 +150,7 @@ std::size_t PackedRows::scratch_bytes(std::size_t most_rows) const noexcept {
 }
 
 bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns, const float* const* rows,
-                          float* const* results, std::size_t num_rows, kernels::PrefetchRows* written_next,
+                          float* const* results, std::size_t num_rows, const kernels::LinearAhead& ahead,
                           std::byte* scratch) const {
   const std::size_t panel = columns.first / kernels::kLinearPanel;
   const kernels::LinearRowsArgs args{.rows = rows,
@@ -160,7 +160,7 @@ bool PackedRows::multiply(const kernels::LinearRowsKernels& kernels, const Colum
                                      .bias = bias_ == nullptr ? nullptr : bias_.get() + columns.first,
                                      .in = in_,
                                      .out = columns.count,
-                                     .written_next = written_next};
+                                     .ahead = ahead};
   if (goes_by_parts(kernels)) {
     const std::size_t panel_parts = kernels::parts_size(kernels::kLinearPanel, in_);
     kernels.multiply_by_parts({.linear = args,

@@ -41,7 +41,7 @@ class PackedRows final : public Product {
   void prepare_for(int /*num_calls*/) const override {}
   [[nodiscard]] bool multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns,
                               const float* const* rows, float* const* results, std::size_t num_rows,
-                              kernels::PrefetchRows* written_next, std::byte* scratch) const override;
+                              const kernels::LinearAhead& ahead, std::byte* scratch) const override;
 
  private:
   void take_pair_sums(TensorView<const float> W);

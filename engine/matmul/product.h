@@ -35,10 +35,10 @@ class Product {
   // Makes what num_calls multiplies at the same time need, so that they allocate nothing.
   virtual void prepare_for(int num_calls) const = 0;
   // results[r] = columns of W rows[r] + b: all of them, unless the product splits them. kernels: of the plan's target,
-  // for those that use them; written_next: as in kernels::LinearRowsArgs, likewise. False on failure.
+  // for those that use them; ahead: as in kernels::LinearRowsArgs, likewise. False on failure.
   [[nodiscard]] virtual bool multiply(const kernels::LinearRowsKernels& kernels, const Columns& columns,
                                       const float* const* rows, float* const* results, std::size_t num_rows,
-                                      kernels::PrefetchRows* written_next, std::byte* scratch) const = 0;
+                                      const kernels::LinearAhead& ahead, std::byte* scratch) const = 0;
 };
 
 }  // namespace attend::matmul

@@ -158,6 +158,7 @@ struct PlanImpl {
   // Additive: whoever pools keys projects them too, a window of them at a time, at best several whole entries, so that
   // projected keys stay in its cache. 0: keys are projected beforehand, for all who pool them.
   std::size_t window_keys = 0;
+  bool values_with_window = false;  // whether the values of a window come into L2 while its keys are projected
   std::size_t entries_per_item = 1;
   WorkspaceLayout layout;
   PreparedLayout prepared;

@@ -20,6 +20,11 @@ constexpr std::size_t kAlikeItemsPerThread = 2;
 // additive/b8_m64_n512_u256, which took 11.96 ms projected beforehand and 10.83 so; additive/b64_m1_n100_u256, whose
 // entries share a window, 7.13 and 6.55.
 constexpr std::size_t kWindowBytes = 512 * 1024;
+// The same with their values, where these come into L2 meanwhile: at most as much, and of several entries a quarter of
+// 1 MiB, beside the weights, the copies of rows, their results and the next keys. EPYC (Zen 4) without AVX-512, AVX2,
+// where pooling waited for L3: additive/b64_m1_n100_u256 10.0 and 9.6 ms, with two entries at a time 9.8;
+// additive/b1_m1_n16384_u256, windows of 256 keys, 25.1 and 24.6.
+constexpr std::size_t kWindowBytesWithValues = 256 * 1024;
 // The least bytes of keys and values of a decoder's work item that heads are split into. EPYC (Zen 4), 2 threads, us,
 // all heads in one item and in two: 16 keys of 8 heads of size 128, 128 KiB, 5.6 and 4.0; 64 keys 18.5 and 10.5, 1024
 // keys 278 and 147, but 160 in four or eight, whose rows are read in smaller pieces (attend plan --layer dot --shape
@@ -199,10 +204,18 @@ void choose_projection(PlanImpl& plan) {
   const bool enough_items = threads == 1 || batch * plan.num_chunks() >= kItemsPerThread * threads;
   const bool one_group = plan.pooling == Pooling::kFused && to_size(plan.shape.num_queries) <= plan.group_queries;
   if (enough_items && one_group) {
-    const std::size_t fitting = kWindowBytes / (std::max<std::size_t>(plan.inner_size, 1) * sizeof(float));
+    const std::size_t key_bytes = std::max<std::size_t>(plan.inner_size, 1) * sizeof(float),
+                      value_bytes = to_size(plan.head_value_size) * sizeof(float);
+    const std::size_t fitting = kWindowBytes / key_bytes;
     const std::size_t most = std::max<std::size_t>(batch / (threads == 1 ? 1 : kItemsPerThread * threads), 1);
     const bool whole = !plan.has_chunks() && plan.key_capacity <= fitting;
-    if (whole) plan.entries_per_item = std::clamp<std::size_t>(fitting / plan.key_capacity, 1, most);
+    const std::size_t least_window = whole ? plan.key_capacity : plan.span_keys;
+    plan.values_with_window = plan.key_map->prefetches_reads(plan.linear_rows(plan.key_map)) &&
+                              least_window * (key_bytes + value_bytes) <= kWindowBytes;
+    if (whole) {
+      const std::size_t keys = plan.values_with_window ? kWindowBytesWithValues / (key_bytes + value_bytes) : fitting;
+      plan.entries_per_item = std::clamp<std::size_t>(keys / plan.key_capacity, 1, most);
+    }
     plan.window_keys = whole ? plan.entries_per_item * plan.key_capacity : plan.span_keys;
   }
   plan.reasons.push_back(
@@ -211,7 +224,8 @@ void choose_projection(PlanImpl& plan) {
                                        "queries want them")
                          : "keys are projected " + std::to_string(plan.window_keys) +
                                " at a time by the worker that pools them, " + std::to_string(plan.entries_per_item) +
-                               (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item"});
+                               (plan.entries_per_item == 1 ? " entry" : " entries") + " of the batch per item" +
+                               (plan.values_with_window ? "; their values are prefetched meanwhile" : "")});
 }
 
 void choose_split(PlanImpl& plan) {

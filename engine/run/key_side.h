@@ -77,16 +77,24 @@ struct KeySide {
 // Takes in projected keys that are all there are: row 0 of an entry is its first key, starts counts them (MapJob).
 class KeysIntoSide final : public RowSink {
  public:
-  KeysIntoSide(const KeySide& side, const std::int64_t* starts) : side_(side), starts_(starts) {}
+  // values: of these keys, where they are pooled next.
+  KeysIntoSide(const KeySide& side, const std::int64_t* starts, const Rows<const float>& values = {})
+      : side_(side), starts_(starts), values_(values) {}
   void take(std::int64_t b, std::int64_t first, std::int64_t count, const float* rows,
             std::ptrdiff_t stride) const override;
   kernels::PrefetchRows written(std::int64_t b, std::int64_t first, std::int64_t count) const override {
     return side_.key_exps_rows(b, static_cast<std::size_t>(first), static_cast<std::size_t>(count));
   }
+  std::span<const float> read_next(std::int64_t b, std::int64_t first, std::int64_t count) const override {
+    const std::int64_t size = side_.plan->head_value_size;
+    if (values_.data == nullptr || values_.row_stride != size) return {};
+    return {values_.at(b, 0, first), static_cast<std::size_t>(count * size)};
+  }
 
  private:
   const KeySide& side_;
   const std::int64_t* starts_;
+  const Rows<const float> values_;
 };
 
 // Within a run's workspace: the exponentials of a factored score, or nothing.

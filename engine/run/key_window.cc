@@ -10,7 +10,7 @@ bool KeyWindow::hold(std::int64_t b, std::int64_t b_end, std::size_t first, std:
   side_.first_key = first;
   b_end_ = b_end;
   last_ = last;
-  project(b, b_end, first, last, KeysIntoSide(side_, keys_.starts));
+  project(b, b_end, first, last, KeysIntoSide(side_, keys_.starts, values_));
   return !failed_;
 }
 
@@ -24,9 +24,11 @@ void KeyWindow::project(std::int64_t b, std::int64_t b_end, std::size_t first, s
   std::int64_t row = keys_.starts[b] + static_cast<std::int64_t>(first);
   const std::int64_t all = keys_.starts[b_end];
   const std::int64_t end = b_end - b > 1 ? all : std::min(all, keys_.starts[b] + static_cast<std::int64_t>(last));
-  for (; row < end; row += matmul::Linear::kRowBlock) {
-    const std::int64_t count = std::min<std::int64_t>(matmul::Linear::kRowBlock, end - row);
-    failed_ = !map_rows(keys_, row, count, plan_, worker_) || failed_;
+  // By parts as many rows at a time as there may be (few_rows) are not measured.
+  const bool takes_more = keys_.map->prefetches_reads(plan_.linear_rows(keys_.map));
+  const std::int64_t block = takes_more ? 2 * matmul::Linear::kRowBlock : matmul::Linear::kRowBlock;
+  for (; row < end; row += block) {
+    failed_ = !map_rows(keys_, row, std::min(block, end - row), plan_, worker_) || failed_;
   }
 }
 

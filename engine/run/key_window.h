@@ -13,8 +13,10 @@ namespace attend::detail {
 class KeyWindow {
  public:
   // keys: the job that maps them, of which rows from any place may be asked for; its destination and sink are ignored.
-  KeyWindow(const PlanImpl& plan, const MapJob& keys, std::byte* worker)
+  // values: of these keys.
+  KeyWindow(const PlanImpl& plan, const MapJob& keys, const Rows<const float>& values, std::byte* worker)
       : plan_(plan), keys_(keys), worker_(worker), side_(worker_side(plan, worker)) {
+    if (plan.values_with_window) values_ = values;
     keys_.destination = {};
   }
 
@@ -40,6 +42,7 @@ class KeyWindow {
   MapJob keys_;
   std::byte* const worker_;
   KeySide side_;
+  Rows<const float> values_{};  // that are prefetched while keys are projected
   // Held are keys side_.first_key to last_ - 1 of entries side_.first_entry to b_end_ - 1.
   std::int64_t b_end_ = 0;
   std::size_t last_ = 0;

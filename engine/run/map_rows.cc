@@ -46,16 +46,19 @@ bool map_next(const MapJob& job, std::int64_t first, std::int64_t count, const m
   std::array<float*, kMax> results;
   const Place place = locate(job, first);
   kernels::PrefetchRows written;
+  kernels::LinearAhead ahead{.written = &written};
   for_each_entry(job, place, count, [&](std::int64_t b, std::int64_t row, std::int64_t n, std::int64_t index) {
     for (std::int64_t i = 0; i < n; ++i) {
       const auto at = static_cast<std::size_t>(index + i);
       sources[at] = job.source.at(b, 0, row + i);
       results[at] = (kept ? job.destination.at(b, 0, row + i) : unkept + at * out) + columns.first;
     }
-    if (job.sink != nullptr && written.num_rows == 0) written = job.sink->written(b, row, n);
+    if (job.sink == nullptr || index > 0) return;
+    written = job.sink->written(b, row, n);
+    ahead.read = job.sink->read_next(b, row, n);
   });
   if (!job.map->multiply_columns(plan.linear_rows(job.map), columns, sources.data(), results.data(),
-                                 static_cast<std::size_t>(count), worker + plan.layout.map_scratch, &written)) {
+                                 static_cast<std::size_t>(count), worker + plan.layout.map_scratch, ahead)) {
     return false;
   }
   if (job.sink == nullptr) return true;

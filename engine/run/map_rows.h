@@ -24,6 +24,10 @@ class RowSink {
                     std::ptrdiff_t stride) const = 0;
   // What it will write of them, if that is worth prefetching.
   virtual kernels::PrefetchRows written(std::int64_t b, std::int64_t first, std::int64_t count) const = 0;
+  // What is read with them next, if that lies in one piece and is worth prefetching.
+  virtual std::span<const float> read_next(std::int64_t /*b*/, std::int64_t /*first*/, std::int64_t /*count*/) const {
+    return {};
+  }
 };
 
 // One tensor through one map. Rows are numbered across the batch, so that small entries share a block of rows.

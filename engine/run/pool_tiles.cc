@@ -390,7 +390,7 @@ bool pool_tiles(const PoolJob& job, const Item& item, std::byte* worker, std::ui
 
   std::optional<KeyWindow> window;
   if (job.key_job.map != nullptr) {
-    window.emplace(plan, job.key_job, worker);
+    window.emplace(plan, job.key_job, job.values, worker);
     // Additive layers have one head, so heads are entries.
     const bool takes_all = plan.window_keys >= plan.key_capacity;
     if (takes_all && !window->hold(own.first_head, own.last_head, 0, plan.key_capacity)) return false;

@@ -31,6 +31,7 @@ TEST_CASE("kernel set: every family of a target is there, and of that target") {
     CHECK((set.linear_rows.multiply_by_pairs == kernels::linear_rows_kernels(target.id()).multiply_by_pairs));
     const bool has_32 = target.name().starts_with("AVX3"), has_16 = target.name() == "AVX2" && !this_cpu().is_zen5();
     CHECK(set.linear_rows.has_registers_for_pairs == (has_32 || has_16));
+    CHECK(set.linear_rows.pairs_by_slices == !set.few_rows.has_32_registers);
     CHECK((set.tile_product.multiply == kernels::tile_product_kernels(target.id()).multiply));
     CHECK((set.tile_pairs.multiply == kernels::tile_pairs_kernels(target.id()).multiply));
     CHECK(set.tile_pairs.has_registers_for_pairs == (has_32 || target.name() == "AVX2"));

@@ -99,7 +99,7 @@ class LinearProblem {
               .bias = has_bias_ ? bias_.data() : nullptr,
               .in = in_,
               .out = out_,
-              .written_next = &written_next_});
+              .ahead = {.read = {y_.data(), 5 * in_}, .written = &written_next_}});
   }
 
   const kernels::LinearRowsKernels kernels_;

@@ -9,6 +9,7 @@
 
 namespace attend::tests {
 
+using kernels::PrefetchElements;
 using kernels::PrefetchLines;
 using kernels::PrefetchRows;
 
@@ -69,6 +70,24 @@ TEST_CASE("rows ahead, to be written: line by line, until none is left") {
     CHECK(rows.num_rows == 0);
     CHECK(rows.done == 0);
   }
+}
+
+TEST_CASE("elements ahead: step by step through both pieces, and then the last ones again") {
+  float first[50], then[40];
+  PrefetchElements elements(first, then);
+  // A step that takes 16 reads from at() to 16 behind it; the next one stays within the piece.
+  for (const float* at : {first, first + 16, first + 32, then, then + 16, then + 16, then + 16}) {
+    CHECK(elements.at() == at);
+    elements.take(16);
+  }
+  PrefetchElements short_ones({first, 10}, {then, 5});
+  for (const float* at : {first, then, then}) {
+    CHECK(short_ones.at() == at);
+    short_ones.take(16);
+  }
+  PrefetchElements none({}, then);
+  none.take(16);
+  CHECK(none.at() == then);
 }
 
 TEST_CASE("lines ahead: line by line from the first that has rows; a row that is begun goes on") {

@@ -15,6 +15,7 @@
 #include "engine/matmul/linear.h"
 #include "tests/matmul/linear_cases.h"
 #include "tests/support/compare.h"
+#include "tests/support/for_each_target.h"
 #include "tests/support/random.h"
 
 namespace attend::tests {
@@ -101,6 +102,23 @@ TEST_CASE("linear: weights in which few elements hold the norm, of unlike norms 
   CHECK(!with([](std::size_t, std::size_t, float w) { return w * 1e9f; }));
   CHECK(!goes_by_pairs(random.normal({5, 63})));
   CHECK(!goes_by_pairs(random.normal({5, 2049})));
+}
+
+TEST_CASE("linear: reads are prefetched by pairs whose weights stay in L2, and twice as many rows go together then") {
+  Random random(12);
+  const auto map = [&](std::int64_t out, std::int64_t in, Implementation asked = Implementation::kLinearPairs) {
+    return Linear(random.normal({out, in}).view(), {}, "W", asked);
+  };
+  const Linear near = map(320, 256), far = map(321, 256), plain = map(256, 256, Implementation::kLinearRows);
+  for_each_target([&](const Target& target) {
+    const kernels::LinearRowsKernels kernels = kernels::linear_rows_kernels(target.id());
+    CHECK(near.prefetches_reads(kernels) == kernels.pairs_by_slices);
+    CHECK(near.few_rows(kernels) == (kernels.pairs_by_slices ? 2 : 1) * Linear::kRowBlock);
+    for (const Linear* other : {&far, &plain}) {
+      CHECK(!other->prefetches_reads(kernels));
+      CHECK(other->few_rows(kernels) == Linear::kRowBlock);
+    }
+  });
 }
 
 TEST_CASE("linear: weights with rows that are huge, tiny or not finite, or of few terms, go by no parts") {

@@ -9,12 +9,15 @@
 #include <doctest/doctest.h>
 
 #include "attend/attend.h"
+#include "engine/base/cpus.h"
+#include "engine/kernels/linear_rows.h"
 #include "engine/kernels/query_lanes.h"
 #include "engine/plan/layer.h"
 #include "engine/plan/plan_impl.h"
 #include "engine/plan/planner.h"
 #include "engine/plan/split_rules.h"
 #include "tests/support/for_each_target.h"
+#include "tests/support/layer_cases.h"
 
 namespace attend::tests {
 namespace {
@@ -147,6 +150,34 @@ TEST_CASE("split: in the order of memory, lanes leave entries whole where thread
     CHECK(ranges(2, 2, ValidLens::kAny) == 2);
     CHECK(ranges(4, 2, ValidLens::kPerBatch) == 2);
     CHECK(ranges(1, 2, ValidLens::kPerBatch) == 8);
+  });
+}
+
+TEST_CASE("projection: values come with a window of keys where products prefetch them and L2 has room") {
+  const auto plan_for = [](const Target& target, std::int64_t keys, std::int64_t values,
+                           Pairs pairs = Pairs::kWhereFaster) {
+    const LayerCase c({.layer = Layer::kAdditive,
+                       .batch = 64,
+                       .num_queries = 1,
+                       .num_keys = keys,
+                       .size = 64,
+                       .value_size = values,
+                       .num_hiddens = 256});
+    return c.attention.plan(c.shape, {.target = target, .path = "additive/factored", .pairs = pairs}).explain();
+  };
+  for_each_target([&](const Target& target) {
+    const kernels::LinearRowsKernels kernels = kernels::linear_rows_kernels(target.id());
+    const bool by_slices =
+        this_cpu().adds_beside_products() && kernels.has_registers_for_pairs && kernels.pairs_by_slices;
+    const auto says = [&](const std::string& plan, const std::string& entries, bool values) {
+      CHECK(plan.find(", " + entries + " of the batch per item") != plan.npos);
+      CHECK((plan.find("; their values are prefetched meanwhile") != plan.npos) == values);
+    };
+    says(plan_for(target, 128, 256), by_slices ? "1 entry" : "4 entries", by_slices);
+    says(plan_for(target, 64, 256), by_slices ? "2 entries" : "8 entries", by_slices);
+    says(plan_for(target, 256, 256), by_slices ? "1 entry" : "2 entries", by_slices);
+    says(plan_for(target, 256, 257), "2 entries", false);
+    says(plan_for(target, 128, 256, Pairs::kNever), "4 entries", false);
   });
 }
 

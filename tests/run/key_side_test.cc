@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -41,6 +42,25 @@ TEST_CASE("key side: exponentials are written where it says, of all heads; of a 
   side.is_window = true;
   CHECK(side.key_exps_rows(1, 16, 32).num_rows == 0);
   CHECK(detail::KeySide{.plan = &plan, .capacity = kCapacity}.key_exps_rows(1, 16, 32).num_rows == 0);
+}
+
+TEST_CASE("key side: values of a window's keys are read next where they lie in one piece") {
+  constexpr std::int64_t kSize = 6, kEntry = 70;
+  detail::PlanImpl plan;
+  plan.head_value_size = kSize;
+  const detail::KeySide side{.plan = &plan};
+  const std::array<float, 2 * kEntry> values{};
+  const std::int64_t starts[] = {0, 9, 18};
+  const auto read_next = [&](const detail::Rows<const float>& rows) {
+    return detail::KeysIntoSide(side, starts, rows).read_next(1, 3, 4);
+  };
+  const std::span<const float> read = read_next({values.data(), kEntry, kEntry, kSize});
+  CHECK(read.data() == values.data() + kEntry + 3 * kSize);
+  CHECK(read.size() == 4 * kSize);
+  for (const std::ptrdiff_t stride : {kSize + 1, -kSize, std::int64_t{0}}) {
+    CHECK(read_next({values.data(), kEntry, kEntry, stride}).empty());
+  }
+  CHECK(read_next({}).empty());
 }
 
 }  // namespace attend::tests

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -189,6 +190,8 @@ namespace {
 // Keeps the rows it is given, and how often.
 class Recorder final : public detail::RowSink {
  public:
+  using Call = std::array<std::int64_t, 3>;
+
   Recorder(std::int64_t batch, std::int64_t capacity, std::int64_t size)
       : rows(static_cast<std::size_t>(batch * capacity * size), kUntouched),
         times(static_cast<std::size_t>(batch * capacity), 0),
@@ -209,10 +212,13 @@ class Recorder final : public detail::RowSink {
     asked.push_back({b, first, count});
     return {.next = rows.data(), .num_rows = 1, .size = 1};
   }
+  std::span<const float> read_next(std::int64_t b, std::int64_t first, std::int64_t count) const override {
+    CHECK(asked.back() == Call{b, first, count});
+    return rows;
+  }
   mutable std::vector<float> rows;
   mutable std::vector<int> times;
   // Calls of both, and what comes first of a block.
-  using Call = std::array<std::int64_t, 3>;
   mutable std::vector<Call> asked, taken;
 
  private:
