@@ -78,7 +78,7 @@ class PairsProblem {
         kernels_(kernels::tile_pairs_kernels(target.id())),
         keys_(c.keys * c.size, 1),
         rows_(c.rows * c.size, 2),
-        copies_(c.rows * c.size, 3),
+        copies_(kernels::copied_rows(c.rows) * c.size, 3),
         pair_sums_(c.keys, 4),
         scores_(c.rows * c.keys, 5),
         fit_(c.keys / width_),

@@ -54,20 +54,6 @@ static_assert(6 * kLaterPerTerm <= kLinearPanel);  // one prefetch in six terms 
 static constexpr bool kSumsBySlices = !kHas32Registers;
 static constexpr size_t kMostTermsOfSlice = 288;
 
-// Copies of the rows of a step lie term by term then, one stream of memory instead of four: 99 and 102 GFLOPS, and
-// multi_head/b8_s128_e768_h12 56.5 and 54.6 ms.
-static constexpr size_t kRowsOfTerm = kSumsBySlices ? kPairedRowsPerStep : 1;
-
-// Element kAt behind x of row kRow of a step in every lane, x pointing into its first row.
-template <size_t kRow, size_t kAt, class D>
-HWY_INLINE hn::Vec<D> BroadcastOfRow(D d, const EvenRows& rows, const float* x) {
-  if constexpr (kSumsBySlices) {
-    return simd::BroadcastLoad(d, x + kAt * kRowsOfTerm + kRow);
-  } else {
-    return rows.Broadcast<kRow, kAt>(d, x);
-  }
-}
-
 // Copies of rows that go by pairs, scaled, linear_pairs_stride elements each.
 template <class D>
 class RowCopies {
@@ -104,33 +90,19 @@ class RowCopies {
         rows_[num_rows_] = rows_[0];
         scales_[num_rows_] = scales_[0];
       }
-      Interleave();
+      InterleaveRows(d_, rows_, scales_, size_, to_);
       to_ += kRowsOfTerm * stride_;
       num_rows_ = 0;
     }
   }
 
  private:
-  HWY_INLINE void Interleave() {
-    static_assert(!kSumsBySlices || kRowsOfTerm == 4);
-    const size_t N = hn::Lanes(d_);
-    const auto load = [&](size_t r, size_t k)
-                          ATTEND_INLINE_ATTR { return hn::Mul(hn::LoadU(d_, rows_[r] + k), hn::Set(d_, scales_[r])); };
-    size_t k = 0;
-    for (; k + N <= size_; k += N) {
-      hn::StoreInterleaved4(load(0, k), load(1, k), load(2, k), load(3, k), d_, to_ + kRowsOfTerm * k);
-    }
-    for (; k < size_; ++k) {
-      for (size_t r = 0; r < kRowsOfTerm; ++r) to_[kRowsOfTerm * k + r] = rows_[r][k] * scales_[r];
-    }
-  }
-
   const D d_;
   const size_t size_, stride_;
   const float mean_square_;
   float* to_;
-  const float* rows_[4];  // that wait for the others of their step
-  float scales_[4];
+  const float* rows_[kRowsOfTerm];  // that wait for the others of their step
+  float scales_[kRowsOfTerm];
   size_t num_rows_ = 0;
 };
 

@@ -100,12 +100,26 @@ float PairPanels(D d, const PairPanelsArgs& args) {
 
 template <class D>
 void PairRows(D d, size_t width, const PairRowsArgs& args) {
-  for (size_t r = 0; r < args.num_rows; ++r) {
-    const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(r);
-    const bool sees_panel = args.lens == nullptr || static_cast<size_t>(args.lens[r]) >= width;
-    args.paired[r] = sees_panel ? CopyForPairs(d, args.rows + row * args.stride, args.size, args.keys_mean_square,
-                                               args.copies + row * args.copies_stride)
-                                : PairedRow{0, 0};
+  const auto sees_panel = [&](size_t r) { return args.lens == nullptr || static_cast<size_t>(args.lens[r]) >= width; };
+  const auto row_at = [&](size_t r) { return args.rows + static_cast<std::ptrdiff_t>(r) * args.stride; };
+  for (size_t first = 0; first < args.num_rows; first += kRowsOfTerm) {
+    float* copy = args.copies + static_cast<std::ptrdiff_t>(first) * args.copies_stride;
+    if constexpr (kRowsOfTerm == 1) {
+      args.paired[first] =
+          sees_panel(first) ? CopyForPairs(d, row_at(first), args.size, args.keys_mean_square, copy) : PairedRow{0, 0};
+    } else {
+      const float* rows[kRowsOfTerm];
+      float scales[kRowsOfTerm];  // 0: of a row that is not to go by pairs, and of one that is not there
+      for (size_t i = 0; i < kRowsOfTerm; ++i) {
+        const size_t r = first + i;
+        rows[i] = row_at(std::min(r, args.num_rows - 1));
+        scales[i] = 0;
+        if (r >= args.num_rows) continue;
+        args.paired[r] =
+            sees_panel(r) ? LookAtRow(d, rows[i], args.size, args.keys_mean_square, scales[i]) : PairedRow{0, 0};
+      }
+      InterleaveRows(d, rows, scales, args.size, copy);
+    }
   }
 }
 
@@ -147,7 +161,7 @@ HWY_INLINE void PairedRowsInline(D d, const PairedKeys& keys, const float* HWY_R
   const float* HWY_RESTRICT b = keys.keys;
   const V s0 = hn::Load(d, keys.pair_sums), s1 = kVectors > 1 ? hn::Load(d, keys.pair_sums + lanes) : zero;
   const EvenRows rows(x_stride);
-#define ATTEND_PAIRS_X(r, i) rows.Broadcast<r, i>(d, x)
+#define ATTEND_PAIRS_X(r, i) BroadcastOfRow<r, i>(d, rows, x)
 #define ATTEND_PAIRS_ROW(r)         \
   V y##r##0 = zero, y##r##1 = zero; \
   ATTEND_PAIRS_START(r, paired[r])
@@ -162,7 +176,7 @@ HWY_INLINE void PairedRowsInline(D d, const PairedKeys& keys, const float* HWY_R
     ATTEND_PAIRS_ROWS(ROW)                 \
     ATTEND_PAIRS_LOAD(b00, b01, 2 * width) \
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)  \
-    x += 3;                                \
+    x += 3 * kRowsOfTerm;                  \
     b += 3 * width;                        \
   }
 #define ATTEND_PAIRS_STORE(r)                                                                                          \
@@ -180,7 +194,7 @@ HWY_INLINE void PairedRowsInline(D d, const PairedKeys& keys, const float* HWY_R
     V b00, b01 = zero;
     ATTEND_PAIRS_LOAD(b00, b01, 0)
     ATTEND_PAIRS_ROWS(ATTEND_PAIRS_LAST)
-    ++x;
+    x += kRowsOfTerm;
     b += width;
   }
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_STORE)
@@ -249,27 +263,27 @@ HWY_INLINE void MultiplyPanelByPairs(D d, const TilePairsArgs& args, size_t pane
                           .pair_sums = args.pair_sums + column,
                           .size = product.inner,
                           .first_max = column == 0};
-    size_t row = first;
-    const auto max_lanes = [&] { return product.max_lanes == nullptr ? nullptr : product.max_lanes + row * lanes; };
-    if constexpr (!kHas32Registers) {
-      if (lens == nullptr && product.num_columns > column + lanes) {
-        const size_t steps = (end - first) / kPairedRowsPerStep;
-        const std::ptrdiff_t r = static_cast<std::ptrdiff_t>(row);
-        PairedRowsSteps<kPairedRowsPerStep>(d, keys, steps, product.ahead, args.copies + r * args.copies_stride,
-                                            args.copies_stride, args.paired + row,
-                                            product.c + r * product.c_stride + column, product.c_stride, max_lanes());
-        row += steps * kPairedRowsPerStep;
+    for (size_t row = first, rows; row < end; row += rows) {
+      const size_t place = args.first_copy + row, in_step = place % kRowsOfTerm;
+      const float* x = args.copies + static_cast<std::ptrdiff_t>(place - in_step) * args.copies_stride + in_step;
+      const PairedRow* paired = args.paired + row;
+      float* c = product.c + static_cast<std::ptrdiff_t>(row) * product.c_stride + column;
+      float* max_lanes = product.max_lanes == nullptr ? nullptr : product.max_lanes + row * lanes;
+      if constexpr (!kHas32Registers) {
+        const size_t steps = (end - row) / kPairedRowsPerStep;
+        if (lens == nullptr && product.num_columns > column + lanes && in_step == 0 && steps > 0) {
+          rows = steps * kPairedRowsPerStep;
+          PairedRowsSteps<kPairedRowsPerStep>(d, keys, steps, product.ahead, x, args.copies_stride, paired, c,
+                                              product.c_stride, max_lanes);
+          continue;
+        }
       }
-    }
-    for (; row < end; row += kPairedRowsPerStep) {
-      const size_t rows = std::min(kPairedRowsPerStep, end - row);
+      rows = std::min(kPairedRowsPerStep - in_step, end - row);
       if (product.ahead != nullptr) product.ahead->fetch_fours();
       const size_t columns = lens == nullptr ? product.num_columns : LongestOf(lens + row, rows);
       if (columns <= column) continue;
-      const std::ptrdiff_t r = static_cast<std::ptrdiff_t>(row);
-      PairedAnyRows<kPairedRowsPerStep>(d, keys, rows, columns - column, args.copies + r * args.copies_stride,
-                                        args.copies_stride, args.paired + row,
-                                        product.c + r * product.c_stride + column, product.c_stride, max_lanes());
+      PairedAnyRows<kPairedRowsPerStep>(d, keys, rows, columns - column, x, args.copies_stride, paired, c,
+                                        product.c_stride, max_lanes);
     }
   }
 }

@@ -18,6 +18,9 @@ namespace attend::kernels {
 // One block of the tile product; fewer than 12 terms are mostly what stands alone.
 inline constexpr std::size_t kMinTilePairsSize = 12, kMaxTilePairsSize = kInnerBlock;
 
+// Rows that copies of so many take the memory of.
+inline constexpr std::size_t copied_rows(std::size_t num_rows) { return (num_rows + 3) / 4 * 4; }
+
 struct PairPanelsArgs {
   const float* panels;       // of keys of a head (pack.h), padded by zeros; aligned to a vector
   std::size_t panel_stride;  // elements
@@ -33,10 +36,12 @@ struct PairRowsArgs {
   std::ptrdiff_t stride;  // elements, any
   std::size_t num_rows;
   std::size_t size;
-  const std::int32_t* lens;      // of each row: keys of the head that it sees; nullptr: more than a panel
-  float keys_mean_square;        // what panels() returned, not 0
-  float* copies;                 // row r at copies + r * copies_stride, scaled to the size of the keys
-  std::ptrdiff_t copies_stride;  // elements, any
+  const std::int32_t* lens;  // of each row: keys of the head that it sees; nullptr: more than a panel
+  float keys_mean_square;    // what panels() returned, not 0
+  // Rows scaled to the size of the keys, with 16 registers four of them together (kRowsOfTerm in pairs-inl.h):
+  // copied_rows(num_rows) * copies_stride elements.
+  float* copies;
+  std::ptrdiff_t copies_stride;  // elements, at least `size`
   PairedRow* paired;             // per row
 };
 
@@ -46,6 +51,7 @@ struct TilePairsArgs {
   // Of these rows and panels, as above.
   const float* copies;
   std::ptrdiff_t copies_stride;
+  std::size_t first_copy = 0;  // which of the copies the product's first row is
   const PairedRow* paired;
   const float* pair_sums;
   const std::int32_t* fit_keys;

@@ -6,6 +6,7 @@
 #include "engine/base/carver.h"
 #include "engine/base/checked.h"
 #include "engine/kernels/additive_score.h"
+#include "engine/kernels/tile_pairs.h"
 
 namespace attend::detail {
 namespace {
@@ -137,7 +138,7 @@ void lay_out_pooling(PlanImpl& plan, Carver& worker) {
   if (plan.pairs_scores) {
     layout.pair_sums = floats(plan.span_keys, 1);
     layout.fit_keys = worker.take(plan.span_keys / plan.kernels->pack.panel_width, sizeof(std::int32_t));
-    layout.paired_queries = floats(plan.group_queries, plan.inner_size);
+    layout.paired_queries = floats(kernels::copied_rows(plan.group_queries), plan.inner_size);
     layout.paired_rows = worker.take(plan.group_queries, sizeof(kernels::PairedRow));
   }
   if (plan.pairs_values) {

@@ -141,8 +141,9 @@ void TileScores::score_products(const Tile& tile, std::size_t first, std::size_t
   const KeySpans::Pairs pairs = keys_.pairs(first);
   if (pairs.sums == nullptr) return kernels_.tile_product.multiply(product);
   kernels_.tile_pairs.multiply({.product = product,
-                                .copies = paired_queries_ + tile.row * plan_.inner_size,
+                                .copies = paired_queries_,
                                 .copies_stride = static_cast<std::ptrdiff_t>(plan_.inner_size),
+                                .first_copy = tile.row,
                                 .paired = paired_rows_ + tile.row,
                                 .pair_sums = pairs.sums,
                                 .fit_keys = pairs.fit_keys});

@@ -43,7 +43,7 @@ class Problem {
         pair_sums_(panels_ * width),
         fit_(panels_),
         rows_(num_rows * size),
-        copies_(num_rows * size),
+        copies_(kernels::copied_rows(num_rows) * size),
         paired_(num_rows),
         scores_(num_rows * panels_ * width),
         max_lanes_(num_rows * lanes_),
@@ -90,11 +90,12 @@ class Problem {
                                            .ahead = ahead};
     const float mean_square = look();
     if (!by_pairs || mean_square == 0) return plain_.multiply(product);
-    kernels_.rows({.rows = rows_.data() + first * size_,
+    const std::size_t first_copied = first - copied_before;
+    kernels_.rows({.rows = rows_.data() + first_copied * size_,
                    .stride = static_cast<std::ptrdiff_t>(size_),
-                   .num_rows = count,
+                   .num_rows = copied_before + count,
                    .size = size_,
-                   .lens = lens_.data() + first,
+                   .lens = lens_.data() + first_copied,
                    .keys_mean_square = mean_square,
                    .copies = copies_.data(),
                    .copies_stride = static_cast<std::ptrdiff_t>(size_),
@@ -102,7 +103,8 @@ class Problem {
     kernels_.multiply({.product = product,
                        .copies = copies_.data(),
                        .copies_stride = static_cast<std::ptrdiff_t>(size_),
-                       .paired = paired_.data(),
+                       .first_copy = copied_before,
+                       .paired = paired_.data() + copied_before,
                        .pair_sums = pair_sums_.data() + begin,
                        .fit_keys = fit_.data() + begin / width});
   }
@@ -153,6 +155,7 @@ class Problem {
 
   const std::size_t num_keys, width, rows_per_step;
   std::size_t panels_at_a_time = 0;
+  std::size_t copied_before = 0;  // rows before `first` that are copied, too
   kernels::PrefetchRows* ahead = nullptr;
 
  private:
@@ -306,6 +309,32 @@ TEST_CASE("tile pairs: rows and keys that would lose by them have the bits of th
         const std::size_t seen = static_cast<std::size_t>(problem.len(row));
         if (seen <= begin) continue;
         CHECK(same_bits(problem.scores(row) + begin, &mixed[row * keys + begin], seen - begin));
+      }
+    }
+  });
+}
+
+TEST_CASE("tile pairs: tiles that begin anywhere among the copies of a group have the same bits") {
+  constexpr std::size_t kRows = 23;
+  for_each_target([](const Target& target) {
+    const std::size_t width = kernels::pack_kernels(target.id()).panel_width;
+    // All rows by pairs; one in five not; lengths that end before the last panel.
+    for (const int kind : {0, 1, 2}) {
+      Problem problem(target, kRows, 3 * width, 50);
+      for (std::size_t row = 0; row < kRows; ++row) {
+        if (kind == 1 && row % 5 == 3) problem.query(row, 7) = std::numeric_limits<float>::infinity();
+        if (kind == 2) problem.len(row) = static_cast<std::int32_t>(width + row % (2 * width));
+      }
+      for (std::size_t first = 1; first <= 9; ++first) {
+        for (const std::size_t count : {1u, 3u, 4u, 9u, 14u}) {
+          problem.copied_before = 0;
+          problem.score(first, count);
+          const std::vector<float> expected = problem.all_scores();
+          problem.copied_before = first;
+          problem.score(first, count);
+          INFO("kind ", kind, ", rows ", first, " to ", first + count - 1);
+          for (std::size_t row = first; row < first + count; ++row) CHECK(problem.same_seen_scores(row, expected));
+        }
       }
     }
   });
