@@ -298,16 +298,15 @@ HWY_INLINE void ForEachSlice(D d, const LinearRowsArgs& args, const Slice& slice
   const size_t groups = hwy::DivCeil(args.out, width), steps = hwy::DivCeil(args.num_rows, kPairedRowsPerStep);
   const size_t written_per_step =
       args.ahead.written == nullptr ? 0 : hwy::DivCeil(args.ahead.written->num_lines(), steps * groups);
-  // The next panels, or where all weights stay in L2, what is read next. Term by term, too: several lines at once,
-  // between steps, keep products waiting.
+  // The next panels, or where all weights stay in L2, what is read next.
   const size_t weights = linear_panels(args.out) * panel_stride;
-  const bool are_near = weights * sizeof(float) <= kNearWeightBytes;
+  const bool all_stay = are_one_block(in, args.out);
   PrefetchElements later({args.later_rows, args.num_rows * in}, args.ahead.read);
   for (size_t column = 0; column < args.out; column += width) {
     const size_t at = column / kLinearPanel * panel_stride + column % kLinearPanel;
     for (size_t i = 0; i < slices; ++i) {
       const size_t first = i * (in / 6) / slices * 6, end = i + 1 < slices ? (i + 1) * (in / 6) / slices * 6 : in;
-      if (!are_near) {
+      if (!all_stay) {
         const bool is_last = end == in && column + width >= args.out;
         const size_t next = is_last ? 0 : at + end * kLinearPanel;
         later = PrefetchElements({args.weights + next, weights - next});

@@ -42,9 +42,6 @@ static constexpr size_t kLinearRows = 6, kLinearVectors = 2;
 // AVX-512, us by two vectors and by four, linear/*/AVX2: r1_i256_o256 5.47 and 3.65, r1_i768_o768, from L3, 53.7 and
 // 45.3, r2_i768_o768 57.2 and 50.2, r3_i768_o768 59.7 and 63.1.
 static constexpr size_t kFewLinearRows = kLinearVectors == 2 ? 2 : 0, kFewRowsVectors = 4;
-// This block, the next one and 128 rows of 768 inputs fit 1 MiB of L2. On a core with 2 MiB, two or four times as much
-// is within 1 %; with 1 MiB, twice as much costs 2 to 5 %.
-static constexpr size_t kWeightBlock = kNearWeightBytes;
 // Terms of the sum that weights are prefetched: some 4 to 16 KiB, for what comes from memory. EPYC (Zen 5), with 8
 // terms and these, linear/r1_i2048_o8192 AVX2 2.21 and 1.49 ms, AVX3 1.50 and 1.35; r4 3.01 and 1.83, 1.80 and 1.39;
 // r16 6.86 and 5.89, 3.55 and 2.87. In L3, r1_i768_o768 to r16_i768_o768 take as long on AVX2, up to 5 % longer on

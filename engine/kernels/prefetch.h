@@ -117,8 +117,8 @@ class PrefetchLines {
   const float* row_end_;
 };
 
-// Elements that lie in one piece, and then others, for steps that prefetch so many of them each, by a pointer that goes
-// through them: nothing is cheaper.
+// Elements that lie in one piece, and then others, for steps that prefetch so many of them each, term by term, by a
+// pointer that goes through them.
 class PrefetchElements {
  public:
   explicit PrefetchElements(std::span<const float> first, std::span<const float> then = {})

@@ -39,8 +39,7 @@ class Linear {
   // Whether multiply_columns prefetches LinearAhead::read. Weights are that small then, and come into L1 once for all
   // rows of a call: EPYC (Zen 4) without AVX-512, additive/b64_m1_n100_u256/AVX2 2 % less with twice as many.
   bool prefetches_reads(const kernels::LinearRowsKernels& kernels) const noexcept {
-    const std::size_t weights = in_size_ * out_size_ * sizeof(float);
-    return kernels.pairs_by_slices && weights <= kernels::kNearWeightBytes && goes_by_pairs(kernels);
+    return kernels.pairs_by_slices && kernels::are_one_block(in_size_, out_size_) && goes_by_pairs(kernels);
   }
 
   // W (out, in), any strides; bias (out) or not given. Both are copied. name: for messages, "W_q".

@@ -24,9 +24,10 @@ void KeyWindow::project(std::int64_t b, std::int64_t b_end, std::size_t first, s
   std::int64_t row = keys_.starts[b] + static_cast<std::int64_t>(first);
   const std::int64_t all = keys_.starts[b_end];
   const std::int64_t end = b_end - b > 1 ? all : std::min(all, keys_.starts[b] + static_cast<std::int64_t>(last));
-  // By parts as many rows at a time as there may be (few_rows) are not measured.
-  const bool takes_more = keys_.map->prefetches_reads(plan_.linear_rows(keys_.map));
-  const std::int64_t block = takes_more ? 2 * matmul::Linear::kRowBlock : matmul::Linear::kRowBlock;
+  // By parts, as many rows at a time as there may be are not measured.
+  const kernels::LinearRowsKernels kernels = plan_.linear_rows(keys_.map);
+  const auto block = static_cast<std::int64_t>(keys_.map->goes_by_parts(kernels) ? matmul::Linear::kRowBlock
+                                                                                 : keys_.map->few_rows(kernels));
   for (; row < end; row += block) {
     failed_ = !map_rows(keys_, row, std::min(block, end - row), plan_, worker_) || failed_;
   }

@@ -1,4 +1,5 @@
-// Where keys are said to be written: prefetching changes no result, so nothing else would notice a wrong place.
+// Where keys are said to be written, and their values to be read: prefetching changes no result, so nothing else would
+// notice a wrong place.
 #include "engine/run/key_side.h"
 
 #include <array>
