@@ -150,18 +150,20 @@ HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, si
         FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0, ahead);
       }
     }
-  } else if (count == 1) {
-    FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, 0, 0, ahead);
-  } else if (count == 2) {
-    if constexpr (kIsPipelined<kTerms>) {
-      PipelinedRow<kTerms>(d, args, m, panel, ahead);
-    } else {
-      FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, 0, 0, ahead);
-    }
-  } else if constexpr (kVectorsPerPanel == 4) {
-    if (count == 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, 0, 0, ahead);
-    if (count == 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, 0, 0, ahead);
+    return;
   }
+  size_t v = 0;
+  if constexpr (kIsPipelined<kTerms>) {
+    for (; v + 4 <= count; v += 4) PipelinedRow<kTerms, 2>(d, args, m, panel * kVectorsPerPanel + v, ahead);
+    for (; v + 2 <= count; v += 2) PipelinedRow<kTerms, 1>(d, args, m, panel * kVectorsPerPanel + v, ahead);
+  } else {
+    if constexpr (kVectorsPerPanel == 4) {
+      for (; v + 4 <= count; v += 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
+      for (; v + 3 <= count; v += 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
+    }
+    for (; v + 2 <= count; v += 2) FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
+  }
+  if (v < count) FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
 }
 
 // Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more:
@@ -251,12 +253,27 @@ HWY_INLINE size_t LinesPerGroup(D d, const FactoredScoreArgs& args) {
   return groups == 0 ? 0 : hwy::DivCeil(args.ahead_lines, groups);
 }
 
-// Panel by panel; up to kScoreRowsPerStep neighbouring queries of one tier together.
+// How many panels from this one on, seen as `view`, a single query takes together: full ones of one tier, and one that
+// may not be full. num_keys: what it sees of all of them.
+template <class D>
+HWY_INLINE size_t PanelsTogether(D d, const FactoredScoreArgs& args, size_t panel, PanelView view, size_t& num_keys) {
+  size_t panels = 1;
+  while (view.num_keys == PanelWidth(d) && (panel + panels) * PanelWidth(d) < args.num_keys) {
+    const ScoreTier tier = view.tier;
+    view = ViewPanel(d, args, 0, panel + panels, {0, 0.0f, ScoreTier::kRational});
+    if (view.num_keys == 0 || view.tier != tier) break;
+    num_keys += view.num_keys;
+    ++panels;
+  }
+  return panels;
+}
+
+// Panel by panel; up to kScoreRowsPerStep neighbouring queries of one tier together, or panels of a single query.
 template <class D>
 HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
   if (args.num_queries == 0) return;
   const size_t lines = LinesPerGroup(d, args);
-  for (size_t panel = 0; panel * PanelWidth(d) < args.num_keys; ++panel) {
+  for (size_t panel = 0, panels = 1; panel * PanelWidth(d) < args.num_keys; panel += panels) {
     PanelView next = ViewPanel(d, args, 0, panel, {0, 0.0f, ScoreTier::kRational});
     for (size_t m = 0; m < args.num_queries;) {
       const PanelView view = next;
@@ -266,9 +283,14 @@ HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
         if (num_rows == kScoreRowsPerStep || next.tier != view.tier || next.num_keys == 0 || view.num_keys == 0) break;
         num_keys = HWY_MAX(num_keys, next.num_keys);
       }
+      if (args.num_queries == 1 && view.tier != ScoreTier::kRational) {
+        panels = PanelsTogether(d, args, panel, view, num_keys);
+      } else {
+        panels = 1;
+      }
       if (num_keys != 0) {
         if (args.tier_counts != nullptr) {
-          args.tier_counts[static_cast<size_t>(view.tier)] += static_cast<std::uint32_t>(num_rows);
+          args.tier_counts[static_cast<size_t>(view.tier)] += static_cast<std::uint32_t>(panels * num_rows);
         }
         const size_t num_vectors = (num_keys + hn::Lanes(d) - 1) / hn::Lanes(d);
         switch (view.tier) {

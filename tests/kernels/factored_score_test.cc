@@ -166,7 +166,18 @@ TEST_CASE("factored score: tiers are chosen by what each query sees of each pane
       fill.queries[4 * 40] = 11.0f;
     });
     CHECK(factored_scores(target, c).tier_counts == Counts{12, 2, 0, 0, 0, 7});
+    // A single query takes panels of a tier together, and not beyond what it sees.
+    Case one = make_case(1, 6 * width + 1, 40, [&](Case& fill) {
+      std::fill(fill.w_v.begin(), fill.w_v.end(), 1.0f);
+      fill.keys[3 * width * 40] = 11.0f;
+      fill.keys[5 * width * 40] = 200.0f;
+    });
+    CHECK(factored_scores(target, one).tier_counts == Counts{5, 1, 0, 0, 0, 1});
     const std::int32_t w = static_cast<std::int32_t>(width);
+    one.lens = {2 * w + 1};
+    CHECK(factored_scores(target, one).tier_counts == Counts{3, 0, 0, 0, 0, 0});
+    one.lens = {5 * w};
+    CHECK(factored_scores(target, one).tier_counts == Counts{4, 1, 0, 0, 0, 0});
     c.lens = {0, w, w + 1, w + 2, w, 1, -3};
     CHECK(factored_scores(target, c).tier_counts == Counts{4, 1, 0, 1, 0, 1});
     c.lens.assign(7, 1000000);
@@ -178,7 +189,7 @@ TEST_CASE("factored score: a row's bits are its own") {
   for_each_target([](const Target& target) {
     Random random(5);
     const std::size_t width = panel_width(target);
-    const std::size_t n = 2 * width + width / 2 + 1;
+    const std::size_t n = 3 * width + width / 2 + 1;
     for (const std::size_t u : {1u, 6u, 35u, 64u, 68u, 76u, 104u}) {
       // Queries of all tiers side by side, so that every grouping of rows happens.
       for (const float range : {2.0f, 8.0f, 16.0f, 30.0f, 60.0f}) {
@@ -270,6 +281,10 @@ TEST_CASE("factored score: keys that a query does not see change nothing") {
           // Columns of the panel beyond the call's keys, likewise.
           CHECK(
               same_bits(factored_scores(target, cut, -1, garbage).scores.data() + m * len, clean.data() + m * n, len));
+          // The query by itself.
+          const auto query = c.queries.begin() + static_cast<std::ptrdiff_t>(m * u);
+          const Case one{1, n, u, {query, query + static_cast<std::ptrdiff_t>(u)}, dirty.keys, c.w_v, {lens[m]}};
+          CHECK(same_bits(factored_scores(target, one, -1, garbage).scores.data(), clean.data() + m * n, len));
         }
       }
     }
