@@ -4,7 +4,7 @@
 //     additive_score/m128_n512_u256  factored, from rows on: exponentials of queries and keys, and their packing,
 //                                    included; only what the last tier would read is packed beforehand
 //     additive_score/m1_n100_u256    one decoder step: the exponentials of the keys dominate
-//     additive_score/CASE_prepared   the same with the keys' exponentials at hand
+//     additive_score/CASE_prepared   the same with the keys' exponentials at hand; m3_n512_u256 too
 //     additive_score/CASE_eight      ..., all by tier eight, whether this CPU begins with it or not; _three likewise
 //     additive_score/CASE_lens       each query sees keys of its own number, random, uniform in 1..N
 //     additive_rational/CASE         direct, keys packed beforehand
@@ -162,6 +162,7 @@ void register_additive_score_benchmarks() {
                         {"additive_score/m128_n512_u256_prepared_eight", Way::kPrepared, 128, 512, false, kEight},
                         {"additive_score/m128_n512_u256_prepared_three", Way::kPrepared, 128, 512, false, kThree},
                         {"additive_score/m128_n512_u256_lens", Way::kFactored, 128, 512, true},
+                        {"additive_score/m3_n512_u256_prepared", Way::kPrepared, 3, 512},
                         {"additive_score/m1_n100_u256", Way::kFactored, 1, 100},
                         {"additive_score/m1_n100_u256_prepared", Way::kPrepared, 1, 100},
                         {"additive_score/m1_n100_u256_prepared_eight", Way::kPrepared, 1, 100, false, kEight},

@@ -46,6 +46,7 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <type_traits>
 
 #include "engine/kernels/additive_score-inl.h"
 #include "engine/kernels/additive_score.h"
@@ -138,32 +139,30 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
   if constexpr (kRows * kVectors > 3) store(3, sum3, carry3);
 }
 
-// Query m, or kScoreRowsPerStep queries from there on, and `count` vectors of a panel, none of them narrow.
+// num_rows queries from m on, 1 or kScoreRowsPerStep, or 2 of a tier that is pipelined, and `count` vectors from a
+// panel's first on, none of them narrow.
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                                 size_t count, LinesAhead& ahead) {
-  if (num_rows == kScoreRowsPerStep) {
-    if constexpr (kIsPipelined<kTerms>) {
-      PipelinedFourRows<kTerms>(d, args, m, panel, count, ahead);
-    } else {
-      for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
-        FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0, ahead);
-      }
-    }
-    return;
-  }
-  size_t v = 0;
+  const auto one_row = [&](auto vectors, size_t v) ATTEND_INLINE_ATTR {
+    FactoredTile<kTerms, 1, vectors, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
+  };
   if constexpr (kIsPipelined<kTerms>) {
-    for (; v + 4 <= count; v += 4) PipelinedRow<kTerms, 2>(d, args, m, panel * kVectorsPerPanel + v, ahead);
-    for (; v + 2 <= count; v += 2) PipelinedRow<kTerms, 1>(d, args, m, panel * kVectorsPerPanel + v, ahead);
-  } else {
-    if constexpr (kVectorsPerPanel == 4) {
-      for (; v + 4 <= count; v += 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
-      for (; v + 3 <= count; v += 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
+    PipelinedVectors<kTerms>(d, args, m, num_rows, panel * kVectorsPerPanel, count, ahead);
+    if (num_rows == 1 && count % 2 != 0) one_row(std::integral_constant<size_t, 1>(), count - 1);
+  } else if (num_rows == kScoreRowsPerStep) {
+    for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
+      FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0, ahead);
     }
-    for (; v + 2 <= count; v += 2) FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
+  } else {
+    size_t v = 0;
+    if constexpr (kVectorsPerPanel == 4) {
+      for (; v + 4 <= count; v += 4) one_row(std::integral_constant<size_t, 4>(), v);
+      for (; v + 3 <= count; v += 3) one_row(std::integral_constant<size_t, 3>(), v);
+    }
+    for (; v + 2 <= count; v += 2) one_row(std::integral_constant<size_t, 2>(), v);
+    if (v < count) one_row(std::integral_constant<size_t, 1>(), v);
   }
-  if (v < count) FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
 }
 
 // Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more:
@@ -175,16 +174,16 @@ HWY_INLINE void FactoredStep(D d, const FactoredScoreArgs& args, size_t m, size_
   LinesAhead ahead{PrefetchLines(args.ahead, args.query_exps), lines_per_group};
   const size_t N = hn::Lanes(d), last = (num_vectors - 1) * N;
   const size_t width = exps_width(args.num_exps - (panel * PanelWidth(d) + last), N);
-  const size_t rows = num_rows == kScoreRowsPerStep ? num_rows : 1;  // at a time
-  for (size_t i = 0; i < num_rows; i += rows) {
+  const bool all = num_rows == kScoreRowsPerStep;
+  for (size_t i = 0; i < num_rows;) {
+    const size_t rows = all ? num_rows : kIsPipelined<kTerms> && i + 2 <= num_rows ? 2 : 1;  // at a time
     FactoredVectors<kTerms>(d, args, m + i, rows, panel, width < N ? num_vectors - 1 : num_vectors, ahead);
-    if constexpr (hn::MaxLanes(D()) > 4) {
-      if (width == N) continue;
-      if (rows == kScoreRowsPerStep) {
-        FactoredTile<kTerms, kScoreRowsPerStep, 1, true>(d, args, m, panel, last, width, ahead);
-      } else {
-        FactoredTile<kTerms, 1, 1, true>(d, args, m + i, panel, last, width, ahead);
-      }
+    i += rows;
+  }
+  if constexpr (hn::MaxLanes(D()) > 4) {
+    if (width < N && all) FactoredTile<kTerms, kScoreRowsPerStep, 1, true>(d, args, m, panel, last, width, ahead);
+    for (size_t i = 0; width < N && !all && i < num_rows; ++i) {
+      FactoredTile<kTerms, 1, 1, true>(d, args, m + i, panel, last, width, ahead);
     }
   }
   ahead.lines.stop();

@@ -1,4 +1,4 @@
-// The additive score of four queries and one vector of keys, or one query and two or four, by eight terms per division
+// The additive score of four queries and one vector of keys, two and two, or one and four, by eight terms per division
 // or by three, software-pipelined: for AVX2, whose 16 registers leave compilers no room to find such an order
 // themselves.
 //
@@ -22,7 +22,8 @@
 // and 1130, m1_n100_u256 2.28 and 2.02; by FactoredTile<3> 1572 and 2.66. What cost more there:
 //   - all divisions in their own group 1196; besides, the operations of one score before those of the other 1240, or
 //     each score loading all it needs 1230
-//   - one query by two vectors of keys, a panel, at a time 2.20
+//   - one query by two vectors of keys, a panel, at a time 2.20; of three queries each by itself so,
+//     additive_score/m3_n512_u256_prepared, 30.2 for 28.0
 //   - the last operations of a tile between the first of the next, so that none waits for its divisions: 1147; within
 //     one call alone 1155
 #if defined(ATTEND_KERNELS_PIPELINED_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -35,6 +36,7 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <type_traits>
 
 #include "engine/kernels/additive_score.h"
 #include "engine/kernels/panel-inl.h"
@@ -56,28 +58,30 @@ static constexpr bool kIsPipelined = simd::kSumsStay && (kTerms == 8 || kTerms =
 
 #if ATTEND_TARGET_IS_AVX2_FMA
 
-// What all scores of a tile have from a group of hidden units on: one query and pairs of vectors of keys, kOneQuery, or
-// pairs of queries and one vector.
-template <size_t kPairs, bool kOneQuery>
+// What the scores of a tile have from a group of hidden units on: kPairs pairs of them, of kQueries queries, 1, 2 or 4,
+// and the vectors of keys that makes. Score i is of query i % kQueries and vector i / kQueries.
+template <size_t kPairs, size_t kQueries>
 struct ScoresFrom {
+  static constexpr size_t kVectors = 2 * kPairs / kQueries;
   const float* HWY_RESTRICT query_exps;
   const float* HWY_RESTRICT key_exps;
-  std::ptrdiff_t stride;  // elements from one query, or vector of keys, to the next
+  std::ptrdiff_t query_stride, key_stride;  // elements from one query, or vector of keys, to the next
   const float* HWY_RESTRICT alphas;
   const float* HWY_RESTRICT constants;
 
   template <class D>
   HWY_INLINE ScoresFrom group(D d, size_t g) const {
-    return {query_exps + 8 * g, key_exps + 8 * g * hn::Lanes(d), stride, alphas + 8 * g,
-            constants + kGroupConstants * g};
+    return {query_exps + 8 * g, key_exps + 8 * g * hn::Lanes(d), query_stride, key_stride,
+            alphas + 8 * g,     constants + kGroupConstants * g};
   }
-  HWY_INLINE TwoScores<kOneQuery> pair(size_t p) const {
-    const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(2 * p) * stride;
-    if constexpr (kOneQuery) {
-      return {query_exps, query_exps, key_exps + first, key_exps + first + stride, alphas};
-    } else {
-      return {query_exps + first, query_exps + first + stride, key_exps, key_exps, alphas};
-    }
+  HWY_INLINE const float* query(size_t i) const {
+    return query_exps + static_cast<std::ptrdiff_t>(i % kQueries) * query_stride;
+  }
+  HWY_INLINE const float* keys(size_t i) const {
+    return key_exps + static_cast<std::ptrdiff_t>(i / kQueries) * key_stride;
+  }
+  HWY_INLINE TwoScores<kQueries == 1> pair(size_t p) const {
+    return {query(2 * p), query(2 * p + 1), keys(2 * p), keys(2 * p + 1), alphas};
   }
 };
 
@@ -112,19 +116,18 @@ struct BlockSums {
 
 // A group of all scores: `of_two` is at first what is left of the last pair and the group before, whose constants
 // `before` are, and becomes that of this. With those, a block before ends, if kFirst.
-template <bool kFirst, size_t kPairs, bool kOneQuery, class D, class Left>
-HWY_INLINE void GroupOfAll(D d, const ScoresFrom<kPairs, kOneQuery>& group, Left& of_two, const float* before,
+template <bool kFirst, size_t kPairs, size_t kQueries, class D, class Left>
+HWY_INLINE void GroupOfAll(D d, const ScoresFrom<kPairs, kQueries>& group, Left& of_two, const float* before,
                            BlockSums<D, 2 * kPairs>& sums) {
   GroupOfTwo(d, group.pair(0), of_two, before, sums.block + 2 * (kPairs - 1) * hn::Lanes(d));
   if constexpr (kFirst) sums.EndBlocks(d);
   if constexpr (kPairs == 2) GroupOfTwo(d, group.pair(1), of_two, group.constants, sums.block);
 }
 
-// Scores from their first group on, score i at scores + i * scores_stride.
-template <size_t kTerms, size_t kPairs, bool kOneQuery, class D>
-HWY_INLINE void PipelinedTile(D d, const FactoredScoreArgs& args, ScoresFrom<kPairs, kOneQuery> next,
-                              PrefetchLines& lines, size_t lines_per_group, float* scores,
-                              std::ptrdiff_t scores_stride) {
+// Scores from their first group on; those of the first query and vector go to `scores`.
+template <size_t kTerms, size_t kPairs, size_t kQueries, class D>
+HWY_INLINE void PipelinedTile(D d, const FactoredScoreArgs& args, ScoresFrom<kPairs, kQueries> next,
+                              PrefetchLines& lines, size_t lines_per_group, float* scores) {
   using V = hn::Vec<D>;
   static_assert(kGroupsPerBlock<kTerms> == 4);
   static constexpr float kNoTerms[kGroupConstants] = {};  // constants by which fractions add nothing
@@ -157,8 +160,7 @@ HWY_INLINE void PipelinedTile(D d, const FactoredScoreArgs& args, ScoresFrom<kPa
   if (left == 0 && rest != 0) sums.EndBlocks(d);
   for (size_t i = 0; i < 2 * kPairs; ++i) {
     if (rest != 0) {
-      const auto two = next.pair(i / 2);
-      const Group<false> group{i % 2 ? two.b : two.a, i % 2 ? two.b_keys : two.a_keys, two.alphas, next.constants, 0};
+      const Group<false> group{next.query(i), next.keys(i), next.alphas, next.constants, 0};
       V s = hn::Load(d, sums.block + i * lanes);
       AddGroup<kTerms>(d, group, rest, s);
       hn::Store(s, d, sums.block + i * lanes);
@@ -166,37 +168,47 @@ HWY_INLINE void PipelinedTile(D d, const FactoredScoreArgs& args, ScoresFrom<kPa
     V carry;
     const V total = sums.Total(d, i, carry);
     const V score = hn::Mul(hn::Set(d, args.w_v_scale), hn::Add(total, carry));
-    hn::Store(score, d, scores + static_cast<std::ptrdiff_t>(i) * scores_stride);
+    hn::Store(score, d, scores + static_cast<std::ptrdiff_t>(i % kQueries) * args.scores_stride + i / kQueries * lanes);
   }
 }
 
-// FactoredTile<kTerms, 4, 1, false> of the first `count` vectors of a panel, with its bits.
-template <size_t kTerms, class D>
-HWY_NOINLINE void PipelinedFourRows(D d, const FactoredScoreArgs& args, size_t m, size_t panel, size_t count,
-                                    LinesAhead& ahead) {
+// Scores of queries m to m + kQueries - 1 and `count` vectors of keys from `vector` on, as many as make whole tiles:
+// those of FactoredTile, with their bits.
+template <size_t kTerms, size_t kQueries, size_t kPairs, class D>
+HWY_NOINLINE void PipelinedTiles(D d, const FactoredScoreArgs& args, size_t m, size_t vector, size_t count,
+                                 LinesAhead& ahead) {
+  using From = ScoresFrom<kPairs, kQueries>;
   const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m);
-  ScoresFrom<2, false> first{args.query_exps + row * args.query_exps_stride,
-                             args.key_exps + panel * PanelWidth(d) * args.num_hiddens, args.query_exps_stride,
-                             args.folded_w_v, args.folded_w_v + folded_constants_at(args.num_hiddens)};
-  float* scores = args.scores + row * args.scores_stride + panel * PanelWidth(d);
-  PrefetchLines lines = ahead.lines;  // in registers
-  for (size_t i = 0; i < count; ++i) {
-    PipelinedTile<kTerms>(d, args, first, lines, ahead.per_group, scores + i * hn::Lanes(d), args.scores_stride);
-    first.key_exps += hn::Lanes(d) * args.num_hiddens;
+  const size_t lanes = hn::Lanes(d), size = lanes * args.num_hiddens;  // of a vector of keys
+  From first{args.query_exps + row * args.query_exps_stride,
+             args.key_exps + vector * size,
+             args.query_exps_stride,
+             static_cast<std::ptrdiff_t>(size),
+             args.folded_w_v,
+             args.folded_w_v + folded_constants_at(args.num_hiddens)};
+  float* scores = args.scores + row * args.scores_stride + vector * lanes;
+  // Fewer queries prefetch nothing.
+  const size_t lines_per_group = kQueries == 4 ? ahead.per_group : 0;
+  std::conditional_t<kQueries == 4, PrefetchLines, PrefetchLines&> lines = ahead.lines;  // in registers
+  for (size_t v = 0; v + From::kVectors <= count; v += From::kVectors) {
+    PipelinedTile<kTerms>(d, args, first, lines, lines_per_group, scores + v * lanes);
+    first.key_exps += From::kVectors * size;
   }
-  ahead.lines = lines;
+  if constexpr (kQueries == 4) ahead.lines = lines;
 }
 
-// FactoredTile<kTerms, 1, 2 kPairs, false> of the vectors of keys from `vector` on, with its bits.
-template <size_t kTerms, size_t kPairs, class D>
-HWY_NOINLINE void PipelinedRow(D d, const FactoredScoreArgs& args, size_t m, size_t vector, LinesAhead& ahead) {
-  const std::ptrdiff_t row = static_cast<std::ptrdiff_t>(m), lanes = static_cast<std::ptrdiff_t>(hn::Lanes(d));
-  const ScoresFrom<kPairs, true> first{args.query_exps + row * args.query_exps_stride,
-                                       args.key_exps + vector * hn::Lanes(d) * args.num_hiddens,
-                                       lanes * static_cast<std::ptrdiff_t>(args.num_hiddens), args.folded_w_v,
-                                       args.folded_w_v + folded_constants_at(args.num_hiddens)};
-  float* scores = args.scores + row * args.scores_stride + vector * hn::Lanes(d);
-  PipelinedTile<kTerms>(d, args, first, ahead.lines, 0, scores, lanes);
+// The same for as many vectors as one query, two or four come to.
+template <size_t kTerms, class D>
+HWY_INLINE void PipelinedVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t vector,
+                                 size_t count, LinesAhead& ahead) {
+  if (num_rows == 4) return PipelinedTiles<kTerms, 4, 2>(d, args, m, vector, count, ahead);
+  if (num_rows == 2) {
+    PipelinedTiles<kTerms, 2, 2>(d, args, m, vector, count, ahead);
+    if (count % 2 != 0) PipelinedTiles<kTerms, 2, 1>(d, args, m, vector + count - 1, 1, ahead);
+    return;
+  }
+  PipelinedTiles<kTerms, 1, 2>(d, args, m, vector, count, ahead);
+  if (count % 4 >= 2) PipelinedTiles<kTerms, 1, 1>(d, args, m, vector + count / 4 * 4, 2, ahead);
 }
 
 #endif

@@ -14,7 +14,7 @@ static_assert(static_cast<int>(ScoreTier::kEight) == static_cast<int>(kernels::S
 // By one division, eight terms take 22 multiplications and multiply-adds, by three 16, which is less in all where a
 // division takes less than three of them, as on Zen 4 and Zen 5. By one and by three, additive_score/*_prepared_eight
 // and _three, ps per element: AVX3, EPYC (Zen 4) m128_n512_u256 53.9 and 49.6, m1_n100_u256 65 and 62; EPYC (Zen 5)
-// 30.1 and 28.3, 40.5 and 39.8; AVX2, EPYC (Zen 4) without AVX-512 78.5 and 71.3, 89 and 82, Zen 5 not measured.
+// 30.1 and 28.3, 40.5 and 39.8; AVX2, EPYC (Zen 4) without AVX-512 78.5 and 67.6, 89 and 80, Zen 5 not measured.
 // Intel's CPUs divide more slowly, so that eight terms beat four (kernels/factored_score-inl.h).
 kernels::ScoreTier first_score_tier(const kernels::AdditiveScoreKernels& kernels, const Cpu& cpu) {
   const std::size_t bytes = kernels.lanes * sizeof(float);  // of a vector
