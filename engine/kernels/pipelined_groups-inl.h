@@ -183,11 +183,12 @@ HWY_INLINE V EightTerms(D d, const float* HWY_RESTRICT constants, V q05, V q67) 
   return simd::SubInOrder(d, simd::SubInOrder(d, simd::SetInOrder(d, constants + kSumOfEight), q67), q05);
 }
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE void AddTo(D d, const float* HWY_RESTRICT constants, V terms, float* sum) {
+HWY_INLINE void AddEightTerms(D d, const float* HWY_RESTRICT constants, V terms, float* sum) {
   hn::Store(simd::MulAddLoadInOrder(d, simd::SetInOrder(d, constants + kFactor), terms, sum), d, sum);
 }
 
-// The same as by eight. Divisions begin two, two, one and one, with multiplications for a third of the time in between.
+// The same as by eight. Divisions begin two or one at a time, with multiplications of other terms in between, since a
+// CPU divides one vector after the other.
 template <class D, class Two>
 HWY_INLINE void GroupOfTwo(D d, const Two& two, LeftByThree<D>& left, const float* HWY_RESTRICT constants,
                            float* sums) {
@@ -208,12 +209,12 @@ HWY_INLINE void GroupOfTwo(D d, const Two& two, LeftByThree<D>& left, const floa
   TauByThree(d, two, 5, a2, b2);
   TauByThree(d, two, 6, a0, b0);
   left.a02 = simd::DivInOrder(d, f02.na, f02.da);
-  AddTo(d, constants, a_terms, sums);
+  AddEightTerms(d, constants, a_terms, sums);
   left.b02 = simd::DivInOrder(d, f02.nb, f02.db);
   TauByThree(d, two, 7, a1, b1);
   AddThird(d, a2, b2, left.f35);
   left.f67 = FractionsOfTwo(d, a0, a1, b0, b1);
-  AddTo(d, constants, b_terms, sums + hn::Lanes(d));
+  AddEightTerms(d, constants, b_terms, sums + hn::Lanes(d));
 }
 
 template <class D>
@@ -222,8 +223,8 @@ HWY_INLINE void FinishTerms(D d, const LeftByThree<D>& left, const float* HWY_RE
   const V a05 = hn::Add(left.a02, hn::Div(left.f35.na, left.f35.da));
   const V b05 = hn::Add(left.b02, hn::Div(left.f35.nb, left.f35.db));
   const V a67 = hn::Div(left.f67.na, left.f67.da), b67 = hn::Div(left.f67.nb, left.f67.db);
-  AddTo(d, constants, EightTerms(d, constants, a05, a67), sums);
-  AddTo(d, constants, EightTerms(d, constants, b05, b67), sums + hn::Lanes(d));
+  AddEightTerms(d, constants, EightTerms(d, constants, a05, a67), sums);
+  AddEightTerms(d, constants, EightTerms(d, constants, b05, b67), sums + hn::Lanes(d));
 }
 
 template <size_t kTerms, class D>
