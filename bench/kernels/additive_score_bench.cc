@@ -4,7 +4,7 @@
 //     additive_score/m128_n512_u256  factored, from rows on: exponentials of queries and keys, and their packing,
 //                                    included; only what the last tier would read is packed beforehand
 //     additive_score/m1_n100_u256    one decoder step: the exponentials of the keys dominate
-//     additive_score/CASE_prepared   the same with the keys' exponentials at hand; m3_n512_u256 too
+//     additive_score/CASE_prepared   the same with the keys' exponentials at hand; of three queries, too
 //     additive_score/CASE_eight      ..., all by tier eight, whether this CPU begins with it or not; _three likewise
 //     additive_score/CASE_lens       each query sees keys of its own number, random, uniform in 1..N
 //     additive_rational/CASE         direct, keys packed beforehand

@@ -46,7 +46,6 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "engine/kernels/additive_score-inl.h"
 #include "engine/kernels/additive_score.h"
@@ -144,25 +143,22 @@ HWY_NOINLINE void FactoredTile(D d, const FactoredScoreArgs& args, size_t m, siz
 template <size_t kTerms, class D>
 HWY_INLINE void FactoredVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t panel,
                                 size_t count, LinesAhead& ahead) {
-  const auto one_row = [&](auto vectors, size_t v) ATTEND_INLINE_ATTR {
-    FactoredTile<kTerms, 1, vectors, false>(d, args, m, panel, v * hn::Lanes(d), 0, ahead);
-  };
+  static_assert(kScoreRowsPerStep == 4);  // as PipelinedVectors takes
+  const size_t N = hn::Lanes(d);
+  size_t v = 0;
   if constexpr (kIsPipelined<kTerms>) {
     PipelinedVectors<kTerms>(d, args, m, num_rows, panel * kVectorsPerPanel, count, ahead);
-    if (num_rows == 1 && count % 2 != 0) one_row(std::integral_constant<size_t, 1>(), count - 1);
+    v = num_rows == 1 ? count / 2 * 2 : count;
   } else if (num_rows == kScoreRowsPerStep) {
-    for (size_t lane = 0; lane < count * hn::Lanes(d); lane += hn::Lanes(d)) {
-      FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, lane, 0, ahead);
-    }
+    for (; v < count; ++v) FactoredTile<kTerms, kScoreRowsPerStep, 1, false>(d, args, m, panel, v * N, 0, ahead);
   } else {
-    size_t v = 0;
     if constexpr (kVectorsPerPanel == 4) {
-      for (; v + 4 <= count; v += 4) one_row(std::integral_constant<size_t, 4>(), v);
-      for (; v + 3 <= count; v += 3) one_row(std::integral_constant<size_t, 3>(), v);
+      for (; v + 4 <= count; v += 4) FactoredTile<kTerms, 1, 4, false>(d, args, m, panel, v * N, 0, ahead);
+      for (; v + 3 <= count; v += 3) FactoredTile<kTerms, 1, 3, false>(d, args, m, panel, v * N, 0, ahead);
     }
-    for (; v + 2 <= count; v += 2) one_row(std::integral_constant<size_t, 2>(), v);
-    if (v < count) one_row(std::integral_constant<size_t, 1>(), v);
+    for (; v + 2 <= count; v += 2) FactoredTile<kTerms, 1, 2, false>(d, args, m, panel, v * N, 0, ahead);
   }
+  if (v < count) FactoredTile<kTerms, 1, 1, false>(d, args, m, panel, v * N, 0, ahead);
 }
 
 // Queries m to m + num_rows - 1 <= m + kScoreRowsPerStep - 1 and the first num_vectors vectors of a panel. No more:
@@ -253,12 +249,14 @@ HWY_INLINE size_t LinesPerGroup(D d, const FactoredScoreArgs& args) {
 }
 
 // How many panels from this one on, seen as `view`, a single query takes together: full ones of one tier, and one that
-// may not be full. num_keys: what it sees of all of them.
+// may not be full; one by one where sums are needed, whose keys do not stand vector by vector. num_keys: what it sees
+// of all of them.
 template <class D>
 HWY_INLINE size_t PanelsTogether(D d, const FactoredScoreArgs& args, size_t panel, PanelView view, size_t& num_keys) {
   size_t panels = 1;
+  const ScoreTier tier = view.tier;
+  if (tier == ScoreTier::kRational) return panels;
   while (view.num_keys == PanelWidth(d) && (panel + panels) * PanelWidth(d) < args.num_keys) {
-    const ScoreTier tier = view.tier;
     view = ViewPanel(d, args, 0, panel + panels, {0, 0.0f, ScoreTier::kRational});
     if (view.num_keys == 0 || view.tier != tier) break;
     num_keys += view.num_keys;
@@ -282,11 +280,7 @@ HWY_INLINE void FactoredScore(D d, const FactoredScoreArgs& args) {
         if (num_rows == kScoreRowsPerStep || next.tier != view.tier || next.num_keys == 0 || view.num_keys == 0) break;
         num_keys = HWY_MAX(num_keys, next.num_keys);
       }
-      if (args.num_queries == 1 && view.tier != ScoreTier::kRational) {
-        panels = PanelsTogether(d, args, panel, view, num_keys);
-      } else {
-        panels = 1;
-      }
+      if (args.num_queries == 1) panels = PanelsTogether(d, args, panel, view, num_keys);
       if (num_keys != 0) {
         if (args.tier_counts != nullptr) {
           args.tier_counts[static_cast<size_t>(view.tier)] += static_cast<std::uint32_t>(panels * num_rows);

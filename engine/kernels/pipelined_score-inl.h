@@ -22,8 +22,8 @@
 // and 1130, m1_n100_u256 2.28 and 2.02; by FactoredTile<3> 1572 and 2.66. What cost more there:
 //   - all divisions in their own group 1196; besides, the operations of one score before those of the other 1240, or
 //     each score loading all it needs 1230
-//   - one query by two vectors of keys, a panel, at a time 2.20; of three queries each by itself so,
-//     additive_score/m3_n512_u256_prepared, 30.2 for 28.0
+//   - one query by two vectors of keys, a panel, at a time 2.20; three queries one by one in that way,
+//     additive_score/m3_n512_u256_prepared, 30.2 instead of 28.0
 //   - the last operations of a tile between the first of the next, so that none waits for its divisions: 1147; within
 //     one call alone 1155
 #if defined(ATTEND_KERNELS_PIPELINED_SCORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -197,7 +197,7 @@ HWY_NOINLINE void PipelinedTiles(D d, const FactoredScoreArgs& args, size_t m, s
   if constexpr (kQueries == 4) ahead.lines = lines;
 }
 
-// The same for as many vectors as one query, two or four come to.
+// The same of one query, two or four; all vectors, but of one query the last of an odd number.
 template <size_t kTerms, class D>
 HWY_INLINE void PipelinedVectors(D d, const FactoredScoreArgs& args, size_t m, size_t num_rows, size_t vector,
                                  size_t count, LinesAhead& ahead) {

@@ -199,15 +199,16 @@ TEST_CASE("factored score: a row's bits are its own") {
           if (m % 4 == 1) c.queries[m * u] = range;
           if (m == 6) c.queries[m * u] = -range;
         }
-        const std::vector<float> all = factored_scores(target, c).scores;
-        std::vector<float> expected;
-        for (std::size_t m = 0; m < 9; ++m) {
-          const auto first = c.queries.begin() + static_cast<std::ptrdiff_t>(m * u);
-          const Case row{1, n, u, std::vector<float>(first, first + static_cast<std::ptrdiff_t>(u)), c.keys, c.w_v, {}};
-          const std::vector<float> alone = factored_scores(target, row).scores;
-          expected.insert(expected.end(), alone.begin(), alone.end());
+        for (const ScoreTier first_tier : {ScoreTier::kEight, ScoreTier::kThree}) {
+          const std::vector<float> all = factored_scores(target, c, -1, 0.0f, {}, 0, first_tier).scores;
+          for (std::size_t m = 0; m < 9; ++m) {
+            const auto first = c.queries.begin() + static_cast<std::ptrdiff_t>(m * u);
+            const Case row{1,      n,     u, std::vector<float>(first, first + static_cast<std::ptrdiff_t>(u)),
+                           c.keys, c.w_v, {}};
+            const std::vector<float> alone = factored_scores(target, row, -1, 0.0f, {}, 0, first_tier).scores;
+            CHECK(same_bits(alone.data(), all.data() + m * n, n));
+          }
         }
-        CHECK(same_bits(all, expected));
         for (int tier = 0; tier < kernels::kNumScoreTiers; ++tier) {
           if (tier < kernels::kNumScoreTiers - 1 && range + 5.0f > ranges[static_cast<std::size_t>(tier)]) continue;
           const std::vector<float> forced = factored_scores(target, c, tier).scores;
@@ -216,6 +217,12 @@ TEST_CASE("factored score: a row's bits are its own") {
             const Case row{1,      n,     u, std::vector<float>(first, first + static_cast<std::ptrdiff_t>(u)),
                            c.keys, c.w_v, {}};
             CHECK(same_bits(factored_scores(target, row, tier).scores.data(), forced.data() + m * n, n));
+            // One vector of keys, which no tile shares with others and none pipelines (pipelined_score-inl.h).
+            Case one_vector = row;
+            one_vector.num_keys = kernels::additive_score_kernels(target.id()).lanes;
+            one_vector.keys.resize(one_vector.num_keys * u);
+            CHECK(same_bits(factored_scores(target, one_vector, tier).scores.data(), forced.data() + m * n,
+                            one_vector.num_keys));
           }
         }
       }
