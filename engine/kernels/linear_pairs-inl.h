@@ -166,14 +166,14 @@ HWY_INLINE void PairsStepInline(D d, const ColumnsArgs& args, const float* HWY_R
     second = hn::Load(d, w1 + (at));                        \
     if (lanes % kLinearPanel == 0) fetch(w1, (at) + ahead); \
   }
-#define ATTEND_PAIRS_TERMS(ROW)                   \
+#define ATTEND_PAIRS_TERMS(ROW, ALONE)            \
   {                                               \
     V b00, b01 = zero, b10, b11 = zero;           \
     ATTEND_PAIRS_LOAD(b00, b01, 0)                \
     ATTEND_PAIRS_LOAD(b10, b11, kLinearPanel)     \
     ATTEND_PAIRS_ROWS(ROW)                        \
     ATTEND_PAIRS_LOAD(b00, b01, 2 * kLinearPanel) \
-    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)         \
+    ALONE                                         \
     x += 3 * kRowsOfTerm;                         \
     w0 += 3 * kLinearPanel;                       \
     w1 += 3 * kLinearPanel;                       \
@@ -201,8 +201,8 @@ HWY_INLINE void PairsStepInline(D d, const ColumnsArgs& args, const float* HWY_R
     __builtin_prefetch(later, 0, 2);
     later += 6 * kLaterPerTerm;
     if constexpr (kAhead) ahead = k + kPairedTermsAhead < in ? ahead : next_ahead;
-    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
-    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT)
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD, ATTEND_PAIRS_ALONE_TOGETHER)
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT, ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE))
   }
   for (; k < in; ++k) {
     const V b00 = hn::Load(d, w0), b01 = kVectors > 1 ? hn::Load(d, w1) : zero;

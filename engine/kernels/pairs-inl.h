@@ -28,6 +28,8 @@
 #undef ATTEND_PAIRS_SUBTRACT
 #undef ATTEND_PAIRS_TERM
 #undef ATTEND_PAIRS_ALONE
+#undef ATTEND_PAIRS_ALONE_OF
+#undef ATTEND_PAIRS_ALONE_TOGETHER
 #undef ATTEND_PAIRS_LAST
 #define ATTEND_PAIRS_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 // Sums begin with minus the row's and, in s<vector>, the columns' products of pairs. EPYC (Zen 5), AVX3, against zeros
@@ -52,15 +54,23 @@
     AddProduct(d, hn::Sub(p, b10), hn::Sub(b00, q), y##r##0);                             \
     if constexpr (kVectors > 1) AddProduct(d, hn::Sub(p, b11), hn::Sub(b01, q), y##r##1); \
   }
-// x w, of element i
-#define ATTEND_PAIRS_TERM(r, i)                                 \
+// x w, of an element x
+#define ATTEND_PAIRS_TERM(r, x)                                 \
   if constexpr (kRows > r) {                                    \
-    const V p = ATTEND_PAIRS_X(r, i);                           \
+    const V p = x;                                              \
     AddProduct(d, p, b00, y##r##0);                             \
     if constexpr (kVectors > 1) AddProduct(d, p, b01, y##r##1); \
   }
-#define ATTEND_PAIRS_ALONE(r) ATTEND_PAIRS_TERM(r, 2)
-#define ATTEND_PAIRS_LAST(r) ATTEND_PAIRS_TERM(r, 0)  // behind all pairs
+#define ATTEND_PAIRS_ALONE(r) ATTEND_PAIRS_TERM(r, ATTEND_PAIRS_X(r, 2))
+#define ATTEND_PAIRS_ALONE_OF(r) ATTEND_PAIRS_TERM(r, hn::Broadcast<r>(x_of_rows))
+#define ATTEND_PAIRS_ALONE_TOGETHER                             \
+  if constexpr (kLoadsRowsTogether<kRows>) {                    \
+    const V x_of_rows = hn::LoadDup128(d, x + 2 * kRowsOfTerm); \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE_OF)                    \
+  } else {                                                      \
+    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)                       \
+  }
+#define ATTEND_PAIRS_LAST(r) ATTEND_PAIRS_TERM(r, ATTEND_PAIRS_X(r, 0))  // behind all pairs
 
 HWY_BEFORE_NAMESPACE();
 namespace attend {
@@ -196,6 +206,12 @@ HWY_INLINE void AddProduct(D /* d */, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>& su
 // us, _d128 14.9 and 14.4; rows are looked at once for all keys, _d64_rows 829 and 964 ns, _d128_rows 1222 and 1345.
 static constexpr size_t kRowsOfTerm = kHas32Registers ? 1 : 4;
 static_assert(kRowsOfTerm == 1 || kRowsOfTerm == kPairedRowsPerStep);
+// Loads limit AVX2. So of the two terms in six that stand alone, the first takes its element of all rows by one load,
+// and each row's of that by a permutation. EPYC (Zen 4) without AVX-512, none, one and both of them so:
+// tile_pairs/qk_m48_n128_d128 14.4, 14.2 and 15.1 us, _d64 7.55, 7.50 and 7.75, linear/r256_i768_o768/AVX2_pairs 2.88,
+// 2.86 and 2.98 ms: permutations take units of sums and products.
+template <size_t kRows>
+static constexpr bool kLoadsRowsTogether = ATTEND_TARGET_IS_AVX2_FMA != 0 && kRows == kRowsOfTerm;
 
 // Copies of the rows of a step, n elements each.
 template <class D>

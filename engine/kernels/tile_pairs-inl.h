@@ -11,6 +11,7 @@
 //               0.83, projections 0.95 and 0.91. Those are 36 loads in six terms, which take 18 cycles, and 64 sums,
 //               which take 16, if nothing is moved in between: told by name (AddProduct, EvenRows), scores of size 128
 //               take 0.87 of plain products' time on Zen 4: tile_pairs/qk_m48_n128_d128, tile_product/qk_m48_n512_d128.
+//               Since then 33 loads and 4 permutations (kLoadsRowsTogether).
 #if defined(ATTEND_KERNELS_TILE_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATTEND_KERNELS_TILE_PAIRS_INL_H_
 #undef ATTEND_KERNELS_TILE_PAIRS_INL_H_
@@ -168,14 +169,14 @@ HWY_INLINE void PairedRowsInline(D d, const PairedKeys& keys, const float* HWY_R
 #define ATTEND_PAIRS_LOAD(first, second, at) \
   first = hn::Load(d, b + (at));             \
   if constexpr (kVectors > 1) second = hn::Load(d, b + (at) + lanes);
-#define ATTEND_PAIRS_TERMS(ROW)            \
+#define ATTEND_PAIRS_TERMS(ROW, ALONE)     \
   {                                        \
     V b00, b01 = zero, b10, b11 = zero;    \
     ATTEND_PAIRS_LOAD(b00, b01, 0)         \
     ATTEND_PAIRS_LOAD(b10, b11, width)     \
     ATTEND_PAIRS_ROWS(ROW)                 \
     ATTEND_PAIRS_LOAD(b00, b01, 2 * width) \
-    ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE)  \
+    ALONE                                  \
     x += 3 * kRowsOfTerm;                  \
     b += 3 * width;                        \
   }
@@ -187,8 +188,8 @@ HWY_INLINE void PairedRowsInline(D d, const PairedKeys& keys, const float* HWY_R
   ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ROW)
   size_t k = 0;
   for (; k + 6 <= size; k += 6) {
-    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD)
-    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT)
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_ADD, ATTEND_PAIRS_ALONE_TOGETHER)
+    ATTEND_PAIRS_TERMS(ATTEND_PAIRS_SUBTRACT, ATTEND_PAIRS_ROWS(ATTEND_PAIRS_ALONE))
   }
   for (; k < size; ++k) {
     V b00, b01 = zero;
