@@ -48,12 +48,20 @@ const char* text_of(kernels::PrefetchInto into) {
 // where L2 does not hold everything: Intel Xeon with AMX, AVX3, dot/b4_h8_m16_n1024_d64 1.60 -> 1.29 ms, of which the
 // steps alone are half, dot/b64_h8_m32_n32_d64 1.65 -> 1.49. The other way, with these bounds, 2 % of the second, and
 // the first took longer. With 16 registers nothing is prefetched there, as above; others of Intel's are not measured.
+//
+// With 16 registers the product with keys alone has lines enough. So does Zen 4 with AVX2 and SSE4; AVX3 there, Zen 3
+// and Zen 5 are not measured. EPYC (Zen 4) without AVX-512, 8 heads of size 64, head after head and so: batches of 64
+// and 32 x 32 2.13 and 2.05 ms, heads apart 2.06 and 2.02, of 16 0.514 and 0.504; of 4 and 16 x 1024 equal, of 1 0.492
+// and 0.470, 8 x 1024 0.316 and 0.292; of 12 and 16 x 4096 of size 128 59 and 52; apart up to 1 % longer. SSE4 6.2 and
+// 6.0, 5.7 and 5.6, 138 and 132. attend plan --layer dot --shape 64,32,32,64 --num-heads 8 --measure.
 LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
-  const bool in_order = cpu.has_tiles && kernels.has_32_registers;
+  const bool is_zen4_with_16 = cpu.adds_beside_products() && !cpu.is_zen5() && !kernels.has_32_registers;
+  const bool in_order = (cpu.has_tiles && kernels.has_32_registers) || (is_zen4_with_16 && kernels.prefetches);
   return {.least_far_bytes = in_order ? std::max(cpu.l2_bytes, kMinL2) : cpu.least_far_bytes(),
           .prefetches = kernels.prefetches && (kernels.has_32_registers || cpu.is_amd),
           .two_lines = kernels.has_32_registers && cpu.is_amd,
-          .in_order = in_order};
+          .in_order = in_order,
+          .beside_values = in_order && kernels.has_32_registers};
 }
 
 // Zen 5 wants rows in L1 wherever they come from (few_rows/decode_bhnd_r4_n4096_d128_block16_l1 690 us; by way of L2,

@@ -19,6 +19,7 @@ struct LanesPrefetch {
   std::size_t least_far_bytes = 0;
   bool prefetches = false, two_lines = false;  // kernels::LanesArgs
   bool in_order = false;                       // by run/next_slices.h; else by run/next_rows.h
+  bool beside_values = false;                  // in order: kernels::LanesArgs::ahead_of_values
 
   bool prefetches_in_run_over(std::size_t bytes) const { return prefetches && bytes >= least_far_bytes; }
   bool keeps_values_in_run_over(std::size_t bytes) const { return prefetches || bytes < least_far_bytes; }

@@ -25,24 +25,31 @@ void NextSlices::set_next_keys(std::int64_t b, const HeadRange& heads, std::size
   next_[kValues] = rows_of_heads(job_.values, b, heads.first, heads.count(), first, last, plan_.head_value_size);
 }
 
-void NextSlices::set_next_item(std::size_t item, std::size_t most_keys) {
+void NextSlices::set_next_heads(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last) {
+  set_next_keys(b, heads, first, last);
+  const auto queries = static_cast<std::size_t>(job_.visible.num_queries(b));
+  const std::int64_t head = heads.first * plan_.heads_per_kv_head();
+  const std::int64_t count = heads.count() * plan_.heads_per_kv_head();
+  next_[kQueries] = rows_of_heads(job_.queries, b, head, count, 0, queries, plan_.score_size);
+  if (plan_.has_chunks()) return;  // results are left to be merged
+  next_[kOutput] = rows_of_heads(read_only(job_.output), b, head, count, 0, queries, plan_.head_value_size);
+}
+
+void NextSlices::set_next_item(std::size_t item, std::size_t most_heads, std::size_t most_keys) {
   next_ = {};
   if (item >= num_pool_items(job_)) return;
   const HeadsItem next = heads_item(job_, item);
   const auto [begin, limit] = job_.chunk_range(next.b, next.chunk);
-  set_next_keys(next.b, next.heads, begin, std::min(limit, begin + most_keys));
-  const auto queries = static_cast<std::size_t>(job_.visible.num_queries(next.b));
-  const std::int64_t first = next.heads.first * plan_.heads_per_kv_head();
-  const std::int64_t heads = next.heads.count() * plan_.heads_per_kv_head();
-  next_[kQueries] = rows_of_heads(job_.queries, next.b, first, heads, 0, queries, plan_.score_size);
-  if (plan_.has_chunks()) return;  // results are left to be merged
-  next_[kOutput] = rows_of_heads(read_only(job_.output), next.b, first, heads, 0, queries, plan_.head_value_size);
+  const std::int64_t last = next.heads.first + static_cast<std::int64_t>(most_heads);
+  set_next_heads(next.b, {next.heads.first, std::min(next.heads.last, last)}, begin,
+                 std::min(limit, begin + most_keys));
 }
 
 std::span<kernels::PrefetchRows> NextSlices::slice(std::size_t i, std::size_t n) {
   for (std::size_t t = 0; t < next_.size(); ++t) {
     const HeadRows& all = next_[t];
     kernels::PrefetchRows& part = slice_[t] = all.rows;
+    if (part.num_rows == 0 || n == 1) continue;  // divisions take time that small heads do not have
     // Of heads that lie apart, one.
     const std::size_t count = all.side_by_side ? all.rows.num_rows : all.heads;
     const std::size_t first = count * i / n, last = count * (i + 1) / n;

@@ -21,8 +21,10 @@ class NextSlices {
 
   // What follows: keys first to last - 1 of an entry's heads, and their values.
   void set_next_keys(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last);
-  // Or an item, if there is such: the queries and output of its heads, and so many of its keys.
-  void set_next_item(std::size_t item, std::size_t most_keys);
+  // The same, and the queries and output of all heads that share these.
+  void set_next_heads(std::int64_t b, const HeadRange& heads, std::size_t first, std::size_t last);
+  // Or what an item, if there is such, begins with: so many of its heads and their keys.
+  void set_next_item(std::size_t item, std::size_t most_heads, std::size_t most_keys);
 
   // The i-th of n parts of it, for kernels to prefetch; until the next call.
   std::span<kernels::PrefetchRows> slice(std::size_t i, std::size_t n);

@@ -111,6 +111,7 @@ class LanesPooler {
   }
   // Else merge_chunks goes on.
   bool is_last() const { return !plan_.has_chunks(); }
+  std::size_t all_heads() const { return static_cast<std::size_t>(heads_.count()); }
   std::int64_t first_query_head() const { return head_ * plan_.heads_per_kv_head() + first_head_; }
   std::int64_t head_of(std::size_t lane) const {
     return first_query_head() + static_cast<std::int64_t>(lane / num_queries_);
@@ -138,10 +139,10 @@ class LanesPooler {
     for (std::size_t first = begin_; first < longest_; first += plan_.tile_keys) {
       const std::size_t behind = first + plan_.tile_keys;
       behind < longest_ ? next_slices_.set_next_keys(b_, heads_, behind, std::min(longest_, behind + plan_.tile_keys))
-                        : next_slices_.set_next_item(next, plan_.tile_keys);
+                        : next_slices_.set_next_item(next, all_heads(), plan_.tile_keys);
       for (std::int64_t head = heads_.first; head < heads_.last; ++head) {
         go_on(head, slot(head));
-        ahead_ = next_slices_.slice(slot(head), static_cast<std::size_t>(heads_.count()));
+        ahead_ = next_slices_.slice(slot(head), all_heads());
         step(first);
       }
     }
@@ -221,14 +222,14 @@ class LanesPooler {
     std::size_t slice = 0, slices = 1;
     if (is_one_step_) {  // a part of the next item
       slice = static_cast<std::size_t>(head_ - heads_.first);
-      slices = static_cast<std::size_t>(heads_.count());
-      if (slice == 0) next_slices_.set_next_item(next, plan_.tile_keys);
+      slices = all_heads();
+      if (slice == 0) next_slices_.set_next_item(next, slices, plan_.tile_keys);
     } else if (behind < longest_) {
       next_slices_.set_next_keys(b_, {head_, head_ + 1}, behind, std::min(longest_, behind + plan_.tile_keys));
     } else if (head_ + 1 < heads_.last) {
-      next_slices_.set_next_keys(b_, {head_ + 1, head_ + 2}, begin_, std::min(longest_, begin_ + plan_.tile_keys));
+      next_slices_.set_next_heads(b_, {head_ + 1, head_ + 2}, begin_, std::min(longest_, begin_ + plan_.tile_keys));
     } else {
-      next_slices_.set_next_item(next, plan_.tile_keys);
+      next_slices_.set_next_item(next, 1, plan_.tile_keys);
     }
     ahead_ = next_slices_.slice(slice, slices);
   }
@@ -271,7 +272,7 @@ class LanesPooler {
                    .accumulators = state_.accumulators,
                    .ahead = ahead_of_step(first),
                    .two_lines = plan_.lanes_prefetch.two_lines,
-                   .ahead_of_values = in_order_,
+                   .ahead_of_values = in_order_ && plan_.lanes_prefetch.beside_values,
                    .keep_values = keep_values_,
                    .store = is_last_step ? &store : nullptr,
                    .factors = factors_});

@@ -91,11 +91,11 @@ TEST_CASE("prefetch: lanes, where the kernels heed it, from a fair share of L3 o
   const struct {
     const char* name;
     Cpu cpu;
-    bool has_32_registers, prefetches, two_lines;
+    bool has_32_registers, prefetches, two_lines, in_order = false;
   } kCases[] = {
       {"Intel, AVX3", kIntel, true, true, false}, {"Intel, AVX2", kIntel, false, false, false},
       {"not known", kUnknown, true, true, false}, {"not known, AVX2", kUnknown, false, false, false},
-      {"Zen 4, AVX3", kZen4, true, true, true},   {"Zen 4, AVX2", kZen4, false, true, false},
+      {"Zen 4, AVX3", kZen4, true, true, true},   {"Zen 4, AVX2", kZen4, false, true, false, true},
       {"Zen 3", kZen3, false, true, false},       {"Zen 5, AVX3", kZen5, true, true, true},
       {"Zen 5, AVX2", kZen5, false, true, false},
   };
@@ -106,9 +106,23 @@ TEST_CASE("prefetch: lanes, where the kernels heed it, from a fair share of L3 o
       kernels.prefetches = heeds;
       CHECK(lanes_prefetch(c.cpu, kernels).prefetches == (heeds && c.prefetches));
       CHECK(lanes_prefetch(c.cpu, kernels).two_lines == c.two_lines);
-      CHECK_FALSE(lanes_prefetch(c.cpu, kernels).in_order);
+      CHECK(lanes_prefetch(c.cpu, kernels).in_order == (heeds && c.in_order));
+      CHECK_FALSE(lanes_prefetch(c.cpu, kernels).beside_values);
     }
   }
+}
+
+TEST_CASE("prefetch: lanes in the order of memory on Zen 4 with 16 registers, from L2 on") {
+  Cpu cpu = kZen4;
+  cpu.l2_bytes = kMiB;
+  kernels::QueryLanesKernels kernels{};
+  kernels.prefetches = true;
+  CHECK(lanes_prefetch(cpu, kernels).least_far_bytes == 2 * kMiB);
+  cpu.has_avx512 = false;  // kept from a virtual machine's guests
+  CHECK(lanes_prefetch(cpu, kernels).in_order);
+  kernels.has_32_registers = true;
+  CHECK_FALSE(lanes_prefetch(cpu, kernels).in_order);
+  CHECK(lanes_prefetch(cpu, kernels).least_far_bytes == cpu.least_far_bytes());
 }
 
 TEST_CASE("prefetch: lanes in the order of memory on Intel's CPUs with tiles, from L2 on; with 32 registers") {
@@ -118,6 +132,7 @@ TEST_CASE("prefetch: lanes in the order of memory on Intel's CPUs with tiles, fr
   kernels.prefetches = kernels.has_32_registers = true;
   const LanesPrefetch prefetch = lanes_prefetch(cpu, kernels);
   CHECK(prefetch.in_order);
+  CHECK(prefetch.beside_values);
   CHECK_FALSE(prefetch.prefetches_in_run_over(3 * kMiB - 1));
   CHECK(prefetch.prefetches_in_run_over(3 * kMiB));
   CHECK(text_of(prefetch, 3 * kMiB) ==
