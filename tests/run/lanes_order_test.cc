@@ -32,7 +32,8 @@ Plan plan_in(const detail::PlanImpl& like, const Order& order) {
   plan->lanes_prefetch = {.least_far_bytes = 0,
                           .prefetches = order.prefetches,
                           .two_lines = order.head_ranges == 3,
-                          .in_order = order.in_order};
+                          .in_order = order.in_order,
+                          .beside_values = order.head_ranges != 2};
   detail::lay_out_workspace(*plan);
   return Plan(std::move(plan));
 }
