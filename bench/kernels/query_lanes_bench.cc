@@ -5,10 +5,10 @@
 // numbers twice as many. `_causal`: query i sees keys 0 to i. `_ahead`: prefetches what the next step or head reads, as
 // the engine does where heads come from memory; what that costs where they do not is the difference to the same case
 // without, on targets that prefetch; `_in_order`: the rows of all heads of the next entry instead, some for each head,
-// a line per term of values, too; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB, which all begin
-// in the same set of L1. `_off4`: keys and values begin 4 numbers off a line, as malloc has them. `_kept`, `_unkept`:
-// values are kept side by side for later queries, or not, with 16 registers; else they are where they are near or
-// prefetched.
+// with 32 registers a line per term of values, too; `_by2`: two lines a term. `_row1024`: rows of 1024 numbers, 4 KiB,
+// which all begin in the same set of L1. `_off4`: keys and values begin 4 numbers off a line, as malloc has them.
+// `_kept`, `_unkept`: values are kept side by side for later queries, or not, with 16 registers; else they are where
+// they are near or prefetched.
 // pack_lanes/*: queries into lanes, which query_lanes begins with, alone. GB: bytes read and written, per second.
 #include "engine/kernels/query_lanes.h"
 
@@ -152,7 +152,7 @@ void query_lanes(benchmark::State& state, const Target& target, const LanesCase&
                       .accumulators = o.data(),
                       .ahead = c.ahead ? std::span<kernels::PrefetchRows>(ahead) : std::span<kernels::PrefetchRows>(),
                       .two_lines = c.two_lines,
-                      .ahead_of_values = c.in_order,
+                      .ahead_of_values = c.in_order && kernels.has_32_registers,
                       .keep_values = c.keep_values.value_or(c.batches <= 1 || c.ahead),
                       .store = is_last ? &store : nullptr,
                       .factors = factors.data()});

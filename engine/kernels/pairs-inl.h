@@ -61,6 +61,7 @@
     AddProduct(d, p, b00, y##r##0);                             \
     if constexpr (kVectors > 1) AddProduct(d, p, b01, y##r##1); \
   }
+// x w of the element that stands alone; and of all rows' by one load, at x of the kernel, where that pays.
 #define ATTEND_PAIRS_ALONE(r) ATTEND_PAIRS_TERM(r, ATTEND_PAIRS_X(r, 2))
 #define ATTEND_PAIRS_ALONE_OF(r) ATTEND_PAIRS_TERM(r, hn::Broadcast<r>(x_of_rows))
 #define ATTEND_PAIRS_ALONE_TOGETHER                             \

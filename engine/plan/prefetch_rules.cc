@@ -49,11 +49,12 @@ const char* text_of(kernels::PrefetchInto into) {
 // steps alone are half, dot/b64_h8_m32_n32_d64 1.65 -> 1.49. The other way, with these bounds, 2 % of the second, and
 // the first took longer. With 16 registers nothing is prefetched there, as above; others of Intel's are not measured.
 //
-// With 16 registers the product with keys alone has lines enough. So does Zen 4 with AVX2 and SSE4; AVX3 there, Zen 3
-// and Zen 5 are not measured. EPYC (Zen 4) without AVX-512, 8 heads of size 64, head after head and so: batches of 64
-// and 32 x 32 2.13 and 2.05 ms, heads apart 2.06 and 2.02, of 16 0.514 and 0.504; of 4 and 16 x 1024 equal, of 1 0.492
-// and 0.470, 8 x 1024 0.316 and 0.292; of 12 and 16 x 4096 of size 128 59 and 52; apart up to 1 % longer. SSE4 6.2 and
-// 6.0, 5.7 and 5.6, 138 and 132. attend plan --layer dot --shape 64,32,32,64 --num-heads 8 --measure.
+// So does Zen 4 with 16 registers, whose product with keys alone has terms enough (beside both, batches of 64 take 0.5
+// % longer); AVX3 there, Zen 3 and Zen 5 are not measured. EPYC (Zen 4) without AVX-512, AVX2, 8 heads of size 64, ms,
+// head after head and so: batches of 64 and 32 x 32 2.13 and 2.05, heads apart 2.06 and 2.02, of 16 0.514 and 0.504; of
+// 4 and 16 x 1024 equal, of 1 0.492 and 0.470, 8 x 1024 0.316 and 0.292; of 12 and 16 x 4096 of size 128 59 and 52;
+// heads apart of several steps up to 1 % longer. SSE4, of 64, 4 and 12, 6.2 and 6.0, 5.7 and 5.6, 138 and 132. attend
+// plan --layer dot --shape 64,32,32,64 --num-heads 8 --measure.
 LanesPrefetch lanes_prefetch(const Cpu& cpu, const kernels::QueryLanesKernels& kernels) {
   const bool is_zen4_with_16 = cpu.adds_beside_products() && !cpu.is_zen5() && !kernels.has_32_registers;
   const bool in_order = (cpu.has_tiles && kernels.has_32_registers) || (is_zen4_with_16 && kernels.prefetches);

@@ -49,7 +49,6 @@ std::span<kernels::PrefetchRows> NextSlices::slice(std::size_t i, std::size_t n)
   for (std::size_t t = 0; t < next_.size(); ++t) {
     const HeadRows& all = next_[t];
     kernels::PrefetchRows& part = slice_[t] = all.rows;
-    if (part.num_rows == 0 || n == 1) continue;  // divisions take time that small heads do not have
     // Of heads that lie apart, one.
     const std::size_t count = all.side_by_side ? all.rows.num_rows : all.heads;
     const std::size_t first = count * i / n, last = count * (i + 1) / n;
